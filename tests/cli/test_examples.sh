@@ -15,6 +15,10 @@ env -u COMPAT make -C "$here" -s --no-print-directory install DESTDIR="$root" PR
 export PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig:${PKG_CONFIG_PATH:-} PKG_CONFIG_SYSROOT_DIR=$root
 export LD_LIBRARY_PATH=$root$prefix/lib
 
+for file in "$here"/tools/monitoring/*; do
+    cmp -s "$file" "$root$prefix/share/doc/tidelock/monitoring/${file##*/}" || fail "${file##*/} is not installed"
+done
+
 # JSON is the tool's, and in the library etcd's, whose answers it reads: linked, where a static program finds it.
 readelf -d "$root$prefix/bin/tidelock" | grep -q 'NEEDED.*libjansson' || fail "readelf doesn't show what the tool needs"
 readelf -d "$root$prefix/lib/libtidelock.so" | grep -q 'NEEDED.*libjansson' || fail "the library can't read what etcd answers"

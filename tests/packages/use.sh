@@ -40,6 +40,9 @@ timeout 60 /tmp/static "$TIDELOCK_URL" example:static >/dev/null || fail "the st
 for file in bash-completion/completions/tidelock zsh/vendor-completions/_tidelock fish/vendor_completions.d/tidelock.fish; do
     [[ -s /usr/share/$file ]] || fail "there is no /usr/share/$file"
 done
+for file in tidelock.rules.yml grafana-dashboard.json nagios.cfg tidelock-agent.daemonset.yaml; do
+    [[ -s /usr/share/doc/tidelock/monitoring/$file ]] || fail "there is no $file for monitoring"
+done
 unit=
 for dir in /lib /usr/lib; do
     if [[ -s $dir/systemd/system/tidelock-agent.service ]]; then unit=$dir/systemd/system/tidelock-agent.service; fi

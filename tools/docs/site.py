@@ -19,7 +19,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 GROUPS = [  # title, which pages (by their path in the site, in this order)
-    ("Start", r"index\.html"),
+    ("Start", r"index\.html|tools/monitoring/README\.html"),
     ("Commands", r"man/.*\.1\.html"),
     ("Concepts", r"man/.*\.7\.html"),
     ("Migration", r"compat/(MIGRATION|RUNBOOK)\.html"),
