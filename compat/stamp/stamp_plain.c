@@ -228,7 +228,7 @@ static tl_status look_answered(tl_stamp_try *stamp_try, const tl_job *job, const
         return tl__try_fail(&stamp_try->try, TL_EINVALID, false,
                             tl__bytes_of(tl__stamp_never_renewed(&job->rules)), out);
     stamp_try->try.result.code = TL_OK;
-    stamp_try->try.result.deadline = job->hold.believed;
+    stamp_try->try.result.deadline = job->hold.believed; /* that of the acquire, as `proved` is */
     stamp_try->try.result.proof = job->hold.proof;
     return TL_END;
 }

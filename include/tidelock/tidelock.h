@@ -31,6 +31,7 @@
  * In a child of fork() open a new client: the handles of the parent fail there (TL_EINVALID).
  *
  * Time. Every duration is in milliseconds. Deadlines include suspend and ignore the wall clock.
+ * Where the hypervisor offers a VMClock they also hold when it pauses or moves the machine.
  *
  * Read on. tl_lock_new makes a lock with options and events. The calls that end in _async are for
  * event loops. tidelock-promises(7) has the assumptions, failures and failovers,
@@ -388,7 +389,8 @@ typedef enum {
 typedef enum {
     TL_FREE = 0, /**< never acquired, or released */
     TL_HELD,     /**< held by this handle, and renewed in time */
-    TL_AT_RISK,  /**< held until the deadline, but a renewal has failed, or the holder stalls */
+    TL_AT_RISK,  /**< held until the deadline, but a renewal has failed, or the holder stalls; or in
+                      doubt, with nothing remaining: TL_RISK_DISRUPTED */
     TL_LOST      /**< was held, and was lost */
 } tl_state;
 
@@ -400,7 +402,13 @@ typedef enum {
     TL_LOST_GONE,     /**< the key was deleted or evicted, or a failover lost it */
     TL_LOST_MAX_HOLD, /**< max_hold_ms has passed */
     TL_LOST_STALLED,  /**< no sign of life came for stall_ms, nor before the deadline */
-    TL_RISK_STALLED = TL_LOST_STALLED /**< AT_RISK: no sign of life has come for stall_ms */
+    /** this virtual machine was paused, moved or restored, and no renewal has succeeded since; or
+     *  it may be a copy. Only where the hypervisor offers a VMClock: tidelock-promises(7) */
+    TL_LOST_DISRUPTED,
+    TL_RISK_STALLED = TL_LOST_STALLED, /**< AT_RISK: no sign of life has come for stall_ms */
+    /** AT_RISK: the machine was paused, moved or restored. Nothing remains until a renewal succeeds
+     *  that began after that */
+    TL_RISK_DISRUPTED = TL_LOST_DISRUPTED
 } tl_lost_why;
 
 /** The argument of on_event. AT_RISK and HELD alternate: a risk that ends before the callback could
@@ -408,8 +416,8 @@ typedef enum {
 typedef struct {
     size_t size;    /**< how much of it the library has filled in */
     tl_state state; /**< the new one: AT_RISK; HELD again, renewed or extended; or LOST */
-    /** LOST: why. AT_RISK: how the risk began: TL_RISK_STALLED, or TL_NOT_LOST after a failed
-     *  renewal */
+    /** LOST: why. AT_RISK: how the risk began: TL_RISK_STALLED, TL_RISK_DISRUPTED, or TL_NOT_LOST
+     *  after a failed renewal */
     tl_lost_why why;
     int64_t remaining_ms; /**< of the safe lifetime */
     /** One line for a log, never NULL, at most 767 bytes; valid during the call. It begins with the
@@ -473,6 +481,7 @@ typedef struct {
 /** tl_lock_options has min_hold_ms and rest_ends_wait; tl_lock_rest; tl_lock_info has `rests` */
 #define TL_HAS_REST 1
 #define TL_HAS_WILL_REST 1 /**< tl_lock_options has will_rest_ms */
+#define TL_HAS_DISRUPTED 1 /**< there are TL_LOST_DISRUPTED and TL_RISK_DISRUPTED */
 #define TL_HAS_FAIR 1      /**< tl_lock_options has `fair` */
 #define TL_HAS_STALL 1 /**< tl_lock_options has stall_ms; there are tl_lock_alive, tl_lock_stall */
 

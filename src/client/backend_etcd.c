@@ -76,6 +76,7 @@ static tl_machine rest(tl_acquiring *machine, size_t *ret_size) {
 static tl_hold held(const tl_acquiring *machine) {
     return (tl_hold){.token = tl__etcd_token(&machine->etcd.id),
                      .deadline = machine->etcd.result.deadline,
+                     .proved = machine->etcd.result.proved,
                      .fence = machine->etcd.result.acquire.fence,
                      .taken = tl__mono_now(),
                      .proof = machine->etcd.result.proof};

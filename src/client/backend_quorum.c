@@ -144,6 +144,7 @@ static tl_hold held(const tl_acquiring *machine) {
     const tl_quorum_acquisition *acquisition = &votes_of(machine)->machine;
     return (tl_hold){.token = acquisition->job.token,
                      .deadline = acquisition->result.deadline,
+                     .proved = acquisition->result.proved,
                      .fence = acquisition->result.acquire.fence,
                      .taken = tl__mono_now(),
                      .proof = acquisition->result.proof,
@@ -194,6 +195,9 @@ static tl_quorum_renewal *hold_of(const tl_lock *lock) {
 
 static tl_machine renewal(tl_task *task) {
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
+    tl_job_hold *hold = &hold_of(lock)->job.hold;
+    hold->disrupted = tl__disrupted_at(&lock->client->disruptions);
+    hold->copied = tl__lock_is_copied(lock);
     hold_of(lock)->stalls = tl__lock_stalls_at(lock);
     return (tl_machine){hold_of(lock), tl__quorum_renew_step, "renew", tl__name_key(lock->name)};
 }
@@ -201,7 +205,8 @@ static tl_machine renewal(tl_task *task) {
 static void renewal_stepped(tl_task *task, const tl_out *out, tl_status status) {
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
     const tl_mono believed = {atomic_load(&lock->deadline_ns)};
-    atomic_store(&lock->deadline_ns, status == TL_END ? 0 : hold_of(lock)->result.deadline.ns);
+    const tl_result *result = &hold_of(lock)->result;
+    tl__hold_prove(lock, status == TL_END ? (tl_mono){0} : result->deadline, result->proved);
     tl__hold_noted(lock, out, believed);
 }
 
@@ -239,6 +244,7 @@ static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
         return false;
     }
     tl__quorum_renew_extended(hold, ttl_ms, &settlement->ballots, tl__mono_now());
+    tl__hold_prove(lock, hold->result.deadline, settlement->result.proved);
     tl__hold_publish(lock, TL_HELD, hold->result.deadline);
     tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
     return true;

@@ -64,6 +64,7 @@ static tl_hold held(const tl_acquiring *machine) {
      * those that come later: they wait for a second at most (gate.c). */
     tl_hold hold = {.token = machine->lock->token,
                     .deadline = acquisition->result.deadline,
+                    .proved = acquisition->result.proved,
                     .fence = acquisition->result.acquire.fence,
                     .passes = GUARD(server_queue_first) && acquisition->result.acquire.waiting > 0
                                   ? 0

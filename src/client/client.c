@@ -178,6 +178,7 @@ static void free_client(tl_client *client) {
     tl__gate_end(&client->gate);
     tl__leases_end(&client->leases);
     tl__process_unmark(client->here);
+    tl__disruptions_end(&client->disruptions);
     free((char *)(uintptr_t)client->legacy.options.dialect);
     tl__secret_wipe(&client->secret);
     free(client);
@@ -221,6 +222,7 @@ tl_err tl_client_open(const tl_client_options *options, tl_client **ret_client, 
         goto fail;
     }
     client->fleet.wake = client->keeper.wake;
+    tl__disruptions_init(&client->disruptions, tl__keeper_notice, &client->keeper);
     *ret_client = client;
     return TL_OK;
 fail:

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "client/counts.h"
+#include "client/disruption.h"
 #include "client/fleet.h"
 #include "client/gate.h"
 #include "client/keeper.h"
@@ -54,6 +55,7 @@ struct tl_client {
     bool trace; /**< each step is logged */
     char owner[TL_OWNER_SIZE];
     uint16_t owner_n;
+    tl_disruptions disruptions;
     const volatile unsigned char *here; /**< a page that reads 0 in a forked child */
     atomic_uint spinning;               /**< callers that wait for a reply without sleeping */
     unsigned crowd; /**< from this many callers at once on, those that come share connections */

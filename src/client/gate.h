@@ -16,6 +16,8 @@
 typedef struct {
     tl_token token;
     tl_mono deadline;
+    tl_mono proved;  /**< as in tl_result */
+    tl_mono began;   /**< the acquire began then whose token it is */
     uint64_t fence;  /**< the present holder's; 0: the lock has none */
     unsigned passes; /**< how many more times it may pass on: as many fencing numbers are left */
     tl_mono taken;   /**< when it was acquired from the server */

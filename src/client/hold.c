@@ -31,6 +31,11 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline) {
     publish_state(lock, state);
 }
 
+void tl__hold_prove(tl_lock *lock, tl_mono deadline, tl_mono proved) {
+    atomic_store_explicit(&lock->deadline_ns, deadline.ns, memory_order_relaxed);
+    atomic_store_explicit(&lock->proved_ns, proved.ns, memory_order_release);
+}
+
 void tl__hold_limit(tl_lock *lock) {
     const tl_rare_options *t = lock->rare;
     if (t->hold_ns)
@@ -43,6 +48,7 @@ void tl__hold_limit(tl_lock *lock) {
 bool tl__hold_outlived(const tl_lock *lock) {
     tl_mono hold = tl__lock_hold_end(lock);
     return hold.ns != 0 && !lock->manual_renew && tl_lock_state(lock) == TL_LOST &&
+           !(tl__lock_is_copied(lock) && GUARD(copy_releases_nothing)) &&
            !tl__mono_before(tl__mono_now(), hold);
 }
 
@@ -62,7 +68,8 @@ static const tl_holder *holder_of(const tl_lock *lock) {
 }
 
 void tl__hold_undo_in(tl_lock *lock) {
-    holder_of(lock)->drop(lock);
+    if (!tl__lock_is_copied(lock) || !GUARD(copy_undoes_nothing))
+        holder_of(lock)->drop(lock);
 }
 
 void tl__hold_undo(tl_lock *lock) {
@@ -80,7 +87,7 @@ void tl__hold_undo(tl_lock *lock) {
 static bool leaves_something(const tl_lock *lock, tl_lost_why why) {
     return why == TL_LOST_TAKEN || why == TL_LOST_GONE ||
            (why == TL_LOST_STALLED && GUARD(stall_cleans_up)) ||
-           (why == TL_LOST_EXPIRED && !lock->manual_renew);
+           ((why == TL_LOST_EXPIRED || why == TL_LOST_DISRUPTED) && !lock->manual_renew);
 }
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -115,6 +122,7 @@ static const char *cause_message(const tl_events *events, char message[TL_DETAIL
         (void)snprintf(message, TL_DETAIL_SIZE, "stalled: no sign of life for %lld ms",
                        (long long)events->lock->rare->stall_ms);
         return message;
+    case TL_LOST_DISRUPTED: return "this machine was paused, moved or restored";
     case TL_NOT_LOST: break;
     }
     return "a renewal has failed";
@@ -125,7 +133,7 @@ static void describe(const tl_events *events, char message[TL_DETAIL_SIZE]) {
     const tl_lock_event *event = &events->event;
     char room[TL_DETAIL_SIZE], causes[TL_DETAIL_SIZE], key[TL_KEY_SHOWN_SIZE];
     bool renewals = event->state == TL_AT_RISK || event->why == TL_LOST_EXPIRED ||
-                    event->why == TL_LOST_STALLED;
+                    event->why == TL_LOST_STALLED || event->why == TL_LOST_DISRUPTED;
     const char *what = event->state == TL_HELD ? "renewed again" : cause_message(events, room);
     describe_causes(renewals ? events->causes : NULL, causes, sizeof causes);
     tl__lock_key_shown(events->lock, key);
@@ -194,6 +202,7 @@ static tl_renew *resume(tl_lock *lock) {
         tl__lock_fill_job(&keeper->step.job, lock);
     tl__renew_resume(&keeper->step, keeper->step.job.hold.believed, tl__lock_stalls_at(lock),
                      &lock->rest);
+    keeper->step.result.proved = (tl_mono){atomic_load(&lock->proved_ns)};
     if (lock->renewal)
         keeper->step.attempt = lock->renewal->attempt;
     keeper->steps = &lock->task;
@@ -231,9 +240,10 @@ static void remember(tl_lock *lock) {
     }
     if (lock->renewal)
         lock->renewal->attempt = keeper->step.attempt;
-    if (keeper->step.result.deadline.ns !=
-        atomic_load(&lock->deadline_ns)) /* only one of two steps changes it */
-        atomic_store(&lock->deadline_ns, keeper->step.result.deadline.ns);
+    const tl_result *result = &keeper->step.result;
+    if (result->deadline.ns != atomic_load(&lock->deadline_ns) ||
+        result->proved.ns != atomic_load(&lock->proved_ns)) /* only one of two steps changes them */
+        tl__hold_prove(lock, result->deadline, result->proved);
     keeper->steps = NULL;
 }
 
@@ -313,7 +323,7 @@ void tl__hold_noted(tl_lock *lock, const tl_out *out, tl_mono believed) {
             continue;
         count_end(lock, believed);
         if (GUARD(loss_cleans_up) && leaves_something(lock, out->note[i].why))
-            holder_of(lock)->drop(lock);
+            tl__hold_undo_in(lock);
         if (out->note[i].why != TL_LOST_MAX_HOLD && lock->rare->hold_ns)
             atomic_store(lock->rare->hold_ns, 0);
         if (GUARD(loss_leaves_front))
@@ -377,6 +387,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->token = hold->token;
     lock->passes = (uint8_t)hold->passes;
     lock->proof = hold->proof;
+    lock->began = hold->began;
     lock->taken = hold->taken;
     lock->taken_us = hold->taken_us;
     lock->since = hold->handed ? tl__mono_now() : hold->taken;
@@ -387,6 +398,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
         TL_FRONT) /* it did not queue; if it is first, no other thread changes that */
         (void)tl__gate_enter(&lock->client->gate, &lock->gate_node, NULL);
     tl__hold_limit(lock);
+    tl__hold_prove(lock, hold->deadline, hold->proved);
     tl__hold_publish(lock, TL_HELD, hold->deadline);
     if (watch_in(lock, seed) == TL_OK) {
         tl__count_wait(&lock->client->counts, tl__ns_until(hold->asked, lock->since), hold->waited,
@@ -394,7 +406,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
         return TL_OK;
     }
     tl__hold_publish(lock, TL_FREE, (tl_mono){0});
-    holder_of(lock)->drop(lock);
+    tl__hold_undo_in(lock);
     return TL_ENOMEM;
 }
 
@@ -436,6 +448,7 @@ static bool extended(tl_lock *lock, int64_t ttl_ms, const void *machine) {
     if (GUARD(lost_not_extended) && lock->task.at == 0)
         return false;
     tl__renew_extended(resume(lock), ttl_ms, result->deadline, tl__mono_now());
+    lock->client->keeper.step.result.proved = result->proved;
     remember(lock);
     atomic_store(&lock->state, (int)TL_HELD);
     tl__keeper_tell(&lock->client->keeper, &lock->task, TL_TIMER);
@@ -483,10 +496,12 @@ bool tl__hold_stop(tl_lock *lock) {
 
 /* May the hold pass on? Only if it is HELD, and its token is not from elsewhere. */
 static bool is_passable(const tl_lock *lock, tl_hold *ret) {
-    if (lock->adopted || atomic_load(&lock->state) != TL_HELD)
+    if (lock->adopted || atomic_load(&lock->state) != TL_HELD || tl__lock_is_in_doubt(lock))
         return false;
     *ret = (tl_hold){.token = lock->token,
                      .deadline = {atomic_load(&lock->deadline_ns)},
+                     .proved = {atomic_load(&lock->proved_ns)},
+                     .began = lock->began,
                      .fence = atomic_load(&lock->fence),
                      .passes = lock->passes,
                      .proof = lock->proof,
@@ -549,6 +564,12 @@ tl_err tl__hold_begin_release(tl_lock *lock, bool in, int64_t *rest_ms, bool *re
                             : NULL;
     if (never)
         return tl__lock_fail(lock, TL_EINVALID, what, never, err);
+    if (GUARD(copy_releases_nothing) && tl__lock_is_copied(lock)) {
+        (void)(in ? tl__hold_stop_in(lock) : tl__hold_stop(lock));
+        tl__hold_publish(lock, TL_FREE, (tl_mono){0});
+        tl__gate_leave(&lock->client->gate, &lock->gate_node);
+        return tl__lock_fail(lock, TL_EEXPIRED, what, TL_COPIED, err);
+    }
     if (GUARD(lost_does_not_rest) && *rest_ms > 0 && is_lost(lock))
         *rest_ms = 0;
     if (GUARD(release_ends_renewals))

@@ -17,9 +17,10 @@
 #include "ground/guard.h"
 #include "ground/wait.h"
 
-#define OWN_FDS 5        /* descriptors to poll, without those of the fleet and of further links */
-#define REPORTS_MAX 64   /* reports that are called in one go */
-#define LOOK_AGAIN_MS 10 /* without memory to poll the links, look after them so often */
+#define OWN_FDS 5         /* descriptors to poll, without those of the fleet and of further links */
+#define REPORTS_MAX 64    /* reports that are called in one go */
+#define LOOK_AGAIN_MS 10  /* without memory to poll the links, look after them so often */
+#define DISRUPTED_MS 1000 /* with a VMClock, and something to do, look at it so often */
 #define LOG_AGAIN_MS 10000 /* the least between two log lines about a lost connection */
 
 void tl__keeper_lock(tl_keeper *keeper) {
@@ -129,22 +130,40 @@ static void run_due(tl_keeper *keeper) {
     }
 }
 
-/* Renew every lock now, at all of its servers. A task may end in its own step, but not in another's. */
-static void rejudge(tl_keeper *keeper) {
-    tl_event woken = {.kind = TL_WOKEN, .now = tl__mono_now()};
+/* Give every lock this event. A task may end in its own step, but not in another's. */
+static void tell_all(tl_keeper *keeper, tl_event_kind kind, unsigned servers) {
+    tl_event event = {.kind = kind, .now = tl__mono_now()};
     uint32_t n = 0;
-    keeper->rejudge = false;
     tl_task **all = malloc((keeper->tasks.count + (size_t)1) * sizeof(tl_task *));
     if (!all)
         return; /* the regular renewals find out */
     for (uint32_t i = 1; i <= keeper->tasks.count; i++)
         if (keeper->tasks.heap[i].task->kind->renews)
             all[n++] = keeper->tasks.heap[i].task;
-    for (woken.from = 0; woken.from < keeper->client->fleet.servers; woken.from++)
+    for (event.from = 0; event.from < servers; event.from++)
         for (uint32_t i = 0; i < n; i++)
             if (all[i]->at != 0)
-                tl__keeper_run(keeper, all[i], &woken);
+                tl__keeper_run(keeper, all[i], &event);
     free(all);
+}
+
+/* Renew every lock now, at all of its servers. */
+static void rejudge(tl_keeper *keeper) {
+    keeper->rejudge = false;
+    tell_all(keeper, TL_WOKEN, keeper->client->fleet.servers);
+}
+
+void tl__keeper_notice(void *keeper) {
+    tl__keeper_rouse(keeper);
+}
+
+/* Each lock finds out in its step, and is renewed at once. */
+static void look_for_disruption(tl_keeper *keeper) {
+    tl_mono at = tl__disrupted_at(&keeper->client->disruptions);
+    if (at.ns == keeper->disrupted.ns || !GUARD(disruption_is_told))
+        return;
+    keeper->disrupted = at;
+    tell_all(keeper, TL_TIMER, 1);
 }
 
 /* Room for the descriptors of all links. Without memory for that, *ret_all is false: only the others are
@@ -163,6 +182,13 @@ static struct pollfd *room_for_fds(tl_keeper *keeper, struct pollfd *own, bool *
     if (keeper->fds)
         memcpy(keeper->fds, own, OWN_FDS * sizeof *own);
     return keeper->fds ? keeper->fds : own;
+}
+
+/* The thread wakes by then, also if no task is due. */
+static tl_mono wakes_by(const tl_keeper *keeper) {
+    bool looks = keeper->client->disruptions.page && keeper->tasks.count > 0;
+    return tl__mono_min(keeper->closing ? keeper->close_by : TL_NEVER,
+                        looks ? tl__mono_add_ms(tl__mono_now(), DISRUPTED_MS) : TL_NEVER);
 }
 
 static void await(tl_keeper *keeper) {
@@ -195,8 +221,7 @@ static void await(tl_keeper *keeper) {
         more_fds += all ? tl__links_fds(keeper, fds + OWN_FDS + more_fds) : 0;
         next = all ? next : tl__mono_min(next, tl__mono_add_ms(tl__mono_now(), LOOK_AGAIN_MS));
     }
-    if (keeper->closing)
-        next = tl__mono_min(next, keeper->close_by);
+    next = tl__mono_min(next, wakes_by(keeper));
     /* `planned` stays if `next` is later: one wake-up too early costs less than one for each
      * short-lived lock. */
     if (!tl__mono_before(keeper->planned, next) ||
@@ -237,6 +262,7 @@ static void *keep(void *ctx) {
     while (!is_over(keeper)) {
         tl__keeper_run_posts(keeper);
         run_due(keeper);
+        look_for_disruption(keeper);
         if (keeper->rejudge)
             rejudge(keeper);
         if (keeper->ready < 0)

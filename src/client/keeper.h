@@ -112,6 +112,7 @@ typedef struct tl_keeper {
     tl_thread thread;
     atomic_bool running; /**< set under the mutex, once; read by any thread */
     bool closing, left;
+    tl_mono disrupted;   /**< the last disruption that the locks were notified of */
     bool rejudge;        /**< the server's clock stepped: every lock is renewed at once */
     tl_mono close_by;    /**< closing: the latest end of the thread */
     int wake, timer;     /**< eventfd, timerfd */
@@ -234,6 +235,9 @@ void tl__keeper_detach(tl_keeper *keeper, const tl_machine *machine, size_t size
 /** Post bits to a task; the keeper's thread turns them into events. Any thread, whatever mutex it holds,
  *  while the task exists. */
 void tl__keeper_post(tl_keeper *keeper, tl_task *task, unsigned flags);
+
+/** A disruption was noticed: each lock looks whether it is in doubt. Any thread, whatever mutex it holds. */
+void tl__keeper_notice(void *keeper);
 
 /** The server's clock stepped: have every lock renewed at once. */
 void tl__keeper_rejudge(tl_keeper *keeper);

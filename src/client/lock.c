@@ -503,12 +503,13 @@ static tl_err extend_lost(tl_lock *lock, tl_lost_why why, tl_error *err) {
 }
 
 /* An extension of a lock that nobody renews has worked. An adopted lock is held from now on. */
-static tl_err keep_adopted(tl_lock *lock, tl_mono deadline, tl_error *err) {
+static tl_err keep_adopted(tl_lock *lock, const tl_result *result, tl_error *err) {
     if (!lock->adopted) /* the keeper has reported LOST meanwhile, and that is final */
         return tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
     lock->adopted = false;
     tl__hold_limit(lock);
-    tl__hold_publish(lock, TL_HELD, deadline);
+    tl__hold_prove(lock, result->deadline, result->proved);
+    tl__hold_publish(lock, TL_HELD, result->deadline);
     if (tl__hold_watch(lock, tl__client_seed(lock->client)))
         return tl__lock_fail(lock, TL_ENOMEM, "extend", "out of memory", err);
     return TL_OK;
@@ -559,7 +560,7 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
                                     : extend_here(lock, &job, ttl_ms, &e, err);
     if (code == TL_ELOST)
         return extend_lost(lock, e.result.lost.why, err);
-    return code || e.renewed ? code : keep_adopted(lock, e.result.deadline, err);
+    return code || e.renewed ? code : keep_adopted(lock, &e.result, err);
 }
 
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
@@ -583,7 +584,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
     lock->proof = (tl_proof){.elsewhere = true, .unlimited = true};
-    lock->taken = lock->since = tl__mono_now();
+    lock->began = lock->taken = lock->since = tl__mono_now();
     lock->taken_us = 0;
     int64_t end_ms;
     if (tl__bytes_to_int(tl__bytes(token, n), &end_ms) && end_ms != 0) {

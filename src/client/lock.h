@@ -81,6 +81,7 @@ struct tl_lock {
     tl_token token;
     atomic_bool cancelled; /* written under client.mutex */
     tl_mono taken;         /* when the hold was acquired from the server, perhaps by another lock */
+    tl_mono began;         /* when the acquire began that has drawn the token */
     tl_mono since;         /* when this handle acquired or adopted it */
     int64_t
         taken_us; /* the latest time, us, that the server's clock could show at `taken`; 0: not known */
@@ -89,6 +90,7 @@ struct tl_lock {
 
     /* For any thread: */
     _Atomic int64_t deadline_ns;
+    _Atomic int64_t proved_ns; /* as in tl_result; written after the deadline, and read before it */
     _Atomic uint64_t fence;
     atomic_int state;                  /* a tl_state; not yet LOST when the deadline passes */
     _Atomic(struct tl_operation *) op; /* the operation in the background; NULL: none */
@@ -176,6 +178,19 @@ static inline tl_mono tl__lock_stalls_at(const tl_lock *lock) {
                     : TL_NEVER;
 }
 
+/** Has a disruption put the hold in doubt? Any thread; wait-free. */
+static inline bool tl__lock_is_in_doubt(const tl_lock *lock) {
+    tl_mono disrupted = tl__disrupted_at(&lock->client->disruptions);
+    return tl__is_disrupted((tl_mono){atomic_load(&lock->proved_ns)}, disrupted);
+}
+
+/** May a copy of this machine have the lock's token? Then only the lifetime ends that hold: a request of ours could
+ *  release the copy's lock, or share it. */
+static inline bool tl__lock_is_copied(const tl_lock *lock) {
+    (void)tl__disrupted_at(&lock->client->disruptions);
+    return tl__is_disrupted(lock->began, tl__copied_at(&lock->client->disruptions));
+}
+
 /** A call of the program was a sign of life. */
 void tl__lock_shows_life(tl_lock *lock);
 
@@ -201,8 +216,8 @@ tl_err tl__lock_check_rest(const tl_lock *lock, int64_t *ms, tl_error *err);
 /* ---- hold.c ------------------------------------------------------------------------------------ */
 
 /* These functions lock keeper.mutex. Those with _in, and tl__hold_noted, are called with it
- * held. tl__hold_init, tl__hold_free_events, tl__hold_publish, tl__hold_limit and
- * tl__hold_outlived don't use it. */
+ * held. tl__hold_init, tl__hold_free_events, tl__hold_publish, tl__hold_prove, tl__hold_limit
+ * and tl__hold_outlived don't use it. */
 
 void tl__hold_init(tl_lock *lock);
 /** How the keeper renews a hold with the machine of renew.h. */
@@ -214,6 +229,8 @@ void tl__hold_drop_in(tl_lock *lock, const tl_job *job);
 /** For a lock that is not held and is being freed. */
 void tl__hold_free_events(tl_lock *lock);
 void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
+/** Set the deadline and when its proof was requested. */
+void tl__hold_prove(tl_lock *lock, tl_mono deadline, tl_mono proved);
 /** max_hold_ms and stall_ms begin. Before HELD is published. */
 void tl__hold_limit(tl_lock *lock);
 /** Has max_hold_ms ended the hold, so that its key is still there until its lifetime ends? */
@@ -243,6 +260,7 @@ bool tl__hold_stop_in(tl_lock *lock);
  *  it blocks nobody. */
 void tl__hold_undo(tl_lock *lock);
 void tl__hold_undo_in(tl_lock *lock);
+#define TL_COPIED "this machine was restored from an image, and a copy of it may hold the lock"
 #define TL_LOST_RESTS_NOT "it had been lost: it does not rest"
 /** The first step of a release, after which the lock rests until *rest_ms after it was acquired; 0: it doesn't
  *  rest. *rest_ms becomes 0 if the lock is lost. TL_EINVALID: the lock is not held, or can't rest. *ret_passed:

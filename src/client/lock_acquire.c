@@ -283,6 +283,10 @@ uint64_t tl__lock_acquired_seed(tl_acquiring *machine) {
 
 tl_hold tl__lock_acquired(const tl_acquiring *machine) {
     tl_hold hold = machine->turn.given ? machine->turn.hold : machine->asker->held(machine);
+    if (!machine->turn.given)
+        hold.began = machine->since;
+    if (hold.proved.ns == 0)
+        hold.proved = machine->since;
     hold.asked = machine->since;
     hold.handed = machine->turn.given;
     hold.waited = machine->queued || machine->asker->answered(machine);

@@ -83,7 +83,8 @@ static tl_mono end_of(const tl_lock *lock) {
 
 int64_t tl_lock_remaining_ms(const tl_lock *lock) {
     int state = atomic_load(&lock->state);
-    if (state == TL_FREE || state == TL_LOST || !tl__client_is_here(lock->client))
+    if (state == TL_FREE || state == TL_LOST || !tl__client_is_here(lock->client) ||
+        tl__lock_is_in_doubt(lock))
         return 0;
     return tl__ms_until(tl__mono_now(), end_of(lock));
 }
@@ -92,8 +93,10 @@ tl_state tl_lock_state(const tl_lock *lock) {
     tl_state state = (tl_state)atomic_load(&lock->state);
     if (state == TL_FREE || state == TL_LOST)
         return state;
-    bool over = !tl__mono_before(tl__mono_now(), end_of(lock)) || !tl__client_is_here(lock->client);
-    return over ? TL_LOST : state;
+    bool in_doubt = tl__lock_is_in_doubt(lock); /* before the deadline: see proved_ns */
+    bool over = !tl__mono_before(tl__mono_now(), end_of(lock)) ||
+                !tl__client_is_here(lock->client) || tl__lock_is_copied(lock);
+    return over ? TL_LOST : in_doubt ? TL_AT_RISK : state;
 }
 
 /* Each try reads the value before the clock, so the value never goes back. If two signs of other threads come
@@ -161,6 +164,8 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->fences = stood_ms == 0 ? 0 : lock->fair ? 1 : TL_FENCES;
     ret->rules = lock->rare->rules;
     ret->hold.proof = lock->proof;
+    ret->hold.disrupted = tl__disrupted_at(&lock->client->disruptions);
+    ret->hold.copied = tl__lock_is_copied(lock);
     ret->hold.believed = (tl_mono){atomic_load(&lock->deadline_ns)};
 }
 

@@ -462,6 +462,7 @@ static bool is_given(tl_acquisition *acquisition, const tl_event *event, tl_out 
     acquisition->result = (tl_result){
         .code = TL_OK,
         .deadline = deadline,
+        .proved = event->server->anchor.at, /* it maps the server's time of the grant to ours */
         .proof = {.kind = TL_PROOF_TOKEN, .held_by = 1 + TL_TOKEN},
         .acquire = {.fence = acquisition->grant.fence, .waiting = (int32_t)others}};
     note_time(acquisition, event, out);

@@ -213,6 +213,7 @@ tl_status tl__try_held(tl_try *attempt, const tl_job *job, const tl_event *event
     if (attempt->result.op == TL_ACQUIRE)
         attempt->result.acquire.fence = fence;
     attempt->result.deadline = deadline(attempt, job, event, left_ms);
+    attempt->result.proved = GUARD(proved_when_built) ? attempt->asked : event->now;
     return TL_END;
 }
 

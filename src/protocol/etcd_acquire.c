@@ -141,6 +141,7 @@ static tl_status held(tl_etcd_acquisition *acquisition, tl_out *out) {
     acquisition->result = (tl_result){
         .code = TL_OK,
         .deadline = acquisition->deadline,
+        .proved = acquisition->proved,
         .proof = {.kind = TL_PROOF_ETCD,
                   .held_by = 1 + TL_TOKEN,
                   .doubted = acquisition->uncertain,
@@ -297,6 +298,11 @@ static bool prove(tl_etcd_acquisition *acquisition, const tl_event *event) {
                                 ? own.deadline
                                 : tl__mono_add_ms(acquisition->retry.began, own.ttl_ms);
     acquisition->keep_at = tl__mono_add_ns(acquisition->retry.began, left_ns / PARTS);
+    acquisition->proved = acquisition->by_spare && GUARD(spare_proved_when_granted)
+                              ? tl__mono_add_ns(own.deadline,
+                                                -tl__rate_least_ns(own.ttl_ms * TL_NS_PER_MS,
+                                                                   event->server->drift_ppm))
+                              : acquisition->retry.began;
     acquisition->under = own.lease;
     acquisition->changed = tl__etcd_revision(&event->replied.reply[event->replied.count - 1]);
     if (acquisition->by_spare)

@@ -17,6 +17,7 @@ typedef struct {
     tl_retrier retry;
     tl_etcd_id id;    /**< its revision is 0 while the key isn't known to exist */
     tl_mono deadline; /**< of the key: until when it may be believed */
+    tl_mono proved;   /**< as in tl_result */
     tl_mono keep_at;  /**< when the key is to be renewed next */
     /** a lease without a key, as far as is known; the machine returns it to the driver at the end */
     tl_spare_lease spare;

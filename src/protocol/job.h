@@ -159,6 +159,11 @@ typedef struct {
     tl_proof proof;
     /** The deadline so far. */
     tl_mono believed;
+    /** When the last disruption (client/disruption.h) was noticed; ns 0: none was. A request that was built before it
+     *  proves nothing. */
+    tl_mono disrupted;
+    /** After it, a copy of this machine may have the same token. */
+    bool copied;
     /** RENEW: the fencing number to write into S, if S does not have it. */
     uint64_t fence;
 } tl_job_hold;

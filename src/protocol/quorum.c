@@ -66,6 +66,23 @@ tl_mono tl__ballots_deadline(const tl_ballots *ballots) {
                             !GUARD(majority_is_needed)]};
 }
 
+tl_ballots tl__ballots_proved(const tl_ballots *ballots, tl_mono disrupted) {
+    tl_ballots proved = *ballots;
+    for (unsigned i = 0; i < ballots->count; i++)
+        if (tl__is_disrupted(ballots->proved[i], disrupted))
+            proved.until[i] = (tl_mono){0};
+    return proved;
+}
+
+tl_mono tl__ballots_since(const tl_ballots *ballots) {
+    tl_mono since = {0};
+    for (unsigned i = 0; i < ballots->count; i++)
+        if (ballots->until[i].ns != 0 &&
+            (since.ns == 0 || tl__mono_before(ballots->proved[i], since)))
+            since = ballots->proved[i];
+    return since;
+}
+
 tl_mono tl__quorum_grace(tl_mono began, tl_mono now) {
     int64_t ns = tl__ns_until(began, now) / GRACE_PARTS;
     if (ns < GRACE_LEAST_NS)

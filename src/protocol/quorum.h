@@ -38,7 +38,8 @@ tl_status tl__quorum_step(tl_attempt *attempt, const tl_job *job, unsigned serve
 typedef struct tl_ballots {
     tl_mono
         until[TL_QUORUM_MAX]; /**< the token holds K there at least until then; ns 0: it doesn't */
-    uint8_t count;            /**< servers */
+    tl_mono proved[TL_QUORUM_MAX]; /**< when the request for that was built */
+    uint8_t count;                 /**< servers */
     /** a bit for each server: a vote was requested that may still come, or has come */
     uint8_t doubted;
     /** The latest time, us, that each server's clock could show when the lock was acquired; 0: not known. */
@@ -47,6 +48,10 @@ typedef struct tl_ballots {
 
 /** The end of the majority: the q-th latest end of the servers' votes; ns 0: there is no majority. */
 tl_mono tl__ballots_deadline(const tl_ballots *ballots);
+/** The votes that were requested after a disruption: they alone count then. */
+tl_ballots tl__ballots_proved(const tl_ballots *ballots, tl_mono disrupted);
+/** When the earliest vote was requested; ns 0: there is none. */
+tl_mono tl__ballots_since(const tl_ballots *ballots);
 
 /** A majority has replied to the requests sent at `began`: until when to wait for the others. It is a
  *  fraction of the time so far. */

@@ -220,6 +220,7 @@ static tl_status held(tl_quorum_acquisition *acquisition, const tl_event *event,
         bool asked = voter->doing == TL_VOTER_VOTING;
         if (is_vote(acquisition, voter, event->now)) {
             ballots->until[i] = voter->until;
+            ballots->proved[i] = voter->proved;
             ballots->seen_us[i] = tl__voter_server_us(voter, event);
         }
         if (voter->run == acquisition->run &&
@@ -228,6 +229,7 @@ static tl_status held(tl_quorum_acquisition *acquisition, const tl_event *event,
     }
     acquisition->result = (tl_result){.code = TL_OK,
                                       .deadline = tl__ballots_deadline(ballots),
+                                      .proved = tl__ballots_since(ballots),
                                       .proof = {.kind = TL_PROOF_TOKEN,
                                                 .held_by = 1 + TL_TOKEN,
                                                 .doubted = ballots->doubted != 0,

@@ -18,6 +18,7 @@ void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const 
     renewal->random = tl__random_begin(seed);
     renewal->job.protocol = &tl__protocol_quorum;
     renewal->result = (tl_result){.op = TL_RENEW, .deadline = tl__ballots_deadline(ballots)};
+    renewal->result.proved = tl__ballots_since(ballots);
 }
 
 static tl_mono end(const tl_quorum_renewal *renewal) {
@@ -50,7 +51,53 @@ static void plan(tl_quorum_renewal *renewal, unsigned i, tl_mono now) {
     s->again = false;
 }
 
+/* ---- disruptions ----------------------------------------------------------------------------- */
+
+/* As in renew.c. Only votes that were asked for after the disruption count, and a majority of them ends the
+ * doubt. */
+static tl_mono proved_deadline(const tl_quorum_renewal *renewal) {
+    const tl_ballots proved = tl__ballots_proved(&renewal->ballots, renewal->job.hold.disrupted);
+    return tl__ballots_deadline(GUARD(votes_before_disruption) ? &proved : &renewal->ballots);
+}
+
+static bool is_in_doubt(const tl_quorum_renewal *renewal) {
+    return proved_deadline(renewal).ns == 0;
+}
+
+/* All servers are asked at once. Each counts as failed, so that the risk ends when all have answered. */
+static void ask_all(tl_quorum_renewal *renewal, tl_mono now) {
+    for (unsigned i = 0; i < renewal->ballots.count; i++) {
+        tl_quorum_seat *s = &renewal->seat[i];
+        s->failures += s->failures == 0;
+        s->again = s->again || s->ticket != 0;
+        if (s->ticket == 0)
+            s->next = now;
+    }
+}
+
+static void look_for_disruption(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
+    tl_mono doubted = is_in_doubt(renewal) ? renewal->job.hold.disrupted : (tl_mono){0};
+    bool begins = doubted.ns != 0 && doubted.ns != renewal->doubted.ns && !is_over(renewal, event);
+    renewal->doubted = doubted;
+    if (!begins)
+        return;
+    renewal->mended = false;
+    if (!renewal->at_risk)
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+    renewal->at_risk = true;
+    if (is_renewed(renewal) && GUARD(disruption_renews_votes))
+        ask_all(renewal, event->now);
+}
+
 /* ---- the end --------------------------------------------------------------------------------- */
+
+static tl_status end_with(tl_quorum_renewal *renewal, tl_lost_why why, tl_out *out) {
+    out->sends = 0;
+    renewal->result.code = TL_ELOST;
+    renewal->result.lost.why = why;
+    (void)tl__out_note(out, TL_NOTE_LOST, why);
+    return TL_END;
+}
 
 static tl_status over(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
     unsigned not_ours = tl__quorum_bits(renewal->gone | renewal->taken),
@@ -60,11 +107,9 @@ static tl_status over(tl_quorum_renewal *renewal, const tl_event *event, tl_out 
         why = TL_LOST_MAX_HOLD;
     else if (not_ours > count - tl__quorum_of(count))
         why = renewal->taken ? TL_LOST_TAKEN : TL_LOST_GONE;
-    out->sends = 0;
-    renewal->result.code = TL_ELOST;
-    renewal->result.lost.why = why;
-    (void)tl__out_note(out, TL_NOTE_LOST, why);
-    return TL_END;
+    if (renewal->doubted.ns != 0 && why != TL_LOST_MAX_HOLD)
+        why = TL_LOST_DISRUPTED;
+    return end_with(renewal, why, out);
 }
 
 /* ---- signs of life --------------------------------------------------------------------------- */
@@ -103,7 +148,8 @@ static void look_for_life(tl_quorum_renewal *renewal, const tl_event *event, tl_
 
 /* While the lock is stalled the votes may last longer, but the hold doesn't. */
 static tl_mono deadline(const tl_quorum_renewal *renewal) {
-    tl_mono voted = tl__ballots_deadline(&renewal->ballots);
+    tl_mono voted = is_in_doubt(renewal) ? tl__ballots_deadline(&renewal->ballots)
+                                         : proved_deadline(renewal);
     return renewal->stalled && GUARD(quorum_stall_keeps_deadline)
                ? tl__mono_min(voted, renewal->result.deadline)
                : voted;
@@ -134,7 +180,7 @@ static void ask(tl_quorum_renewal *renewal, unsigned i, const tl_event *event, t
     tl_mono by = tl__renew_by(event->now, end(renewal), renewal->job.attempt_ms);
     unsigned bit = 1U << i;
     s->voting = GUARD(gone_is_asked) && renewal->ballots.until[i].ns == 0 &&
-                !(renewal->ballots.doubted & bit);
+                !(renewal->ballots.doubted & bit) && !is_in_doubt(renewal);
     s->next = TL_NEVER;
     s->again = false;
     renewal->ticket += renewal->ticket == UINT16_MAX ? 2 : 1; /* never 0 */
@@ -147,7 +193,9 @@ static void ask(tl_quorum_renewal *renewal, unsigned i, const tl_event *event, t
 }
 
 static tl_status go_on(tl_quorum_renewal *renewal, const tl_event *event, tl_out *out) {
+    const tl_ballots proved = tl__ballots_proved(&renewal->ballots, renewal->job.hold.disrupted);
     renewal->result.deadline = deadline(renewal);
+    renewal->result.proved = tl__ballots_since(is_in_doubt(renewal) ? &renewal->ballots : &proved);
     if (is_over(renewal, event))
         return over(renewal, event, out);
     if (renewal->mended)
@@ -179,7 +227,7 @@ static void all_well(tl_quorum_renewal *renewal, const tl_event *event, tl_out *
         if (renewal->seat[i].failures > 0 ||
             !tl__mono_before(event->now, renewal->ballots.until[i]))
             return;
-    if (renewal->stalled && GUARD(quorum_stalled_is_not_held))
+    if ((renewal->stalled && GUARD(quorum_stalled_is_not_held)) || is_in_doubt(renewal))
         return;
     if (renewal->at_risk)
         (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
@@ -192,12 +240,16 @@ static void kept(tl_quorum_renewal *renewal, unsigned i, const tl_event *event, 
     out->renewed = true;
     out->renewal_of = (uint8_t)i;
     renewal->ballots.until[i] = s->attempt.result.deadline;
+    renewal->ballots.proved[i] = s->attempt.result.proved;
     renewal->ballots.doubted &= (uint8_t)~bit;
     renewal->gone &= (uint8_t)~bit;
     renewal->taken &= (uint8_t)~bit;
     s->failures = 0;
     s->bound = true;
     plan(renewal, i, event->now);
+    if (is_renewed(renewal) &&
+        tl__is_disrupted(renewal->ballots.proved[i], renewal->job.hold.disrupted))
+        s->next = event->now;
     all_well(renewal, event, out);
 }
 
@@ -292,8 +344,12 @@ void tl__quorum_renew_extended(tl_quorum_renewal *renewal, int64_t ttl_ms,
 
 tl_status tl__quorum_renew_step(void *machine, const tl_event *event, tl_out *out) {
     tl_quorum_renewal *renewal = machine;
-    if (event->kind != TL_CANCEL)
+    if (event->kind != TL_CANCEL && renewal->job.hold.copied && GUARD(copy_loses_votes))
+        return end_with(renewal, TL_LOST_DISRUPTED, out);
+    if (event->kind != TL_CANCEL) {
         look_for_life(renewal, event, out);
+        look_for_disruption(renewal, event, out);
+    }
     switch (event->kind) {
     case TL_START:
         for (unsigned i = 0; i < renewal->ballots.count; i++)

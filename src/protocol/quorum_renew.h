@@ -21,7 +21,7 @@ typedef struct {
 } tl_quorum_seat;
 
 typedef struct {
-    /** deadline: the present one, after each step; at END code TL_ELOST, with the reason */
+    /** deadline, proved: the present ones, after each step; at END code TL_ELOST, with the reason */
     tl_result result;
     tl_job job;
     tl_job child;       /**< the job of the request that is being built or read */
@@ -34,13 +34,16 @@ typedef struct {
         /** a bit for each server that replied that K is nobody's (gone), or another's (taken) */
         taken;
     bool by_hand, at_risk;
-    bool mended;    /**< an extension has fixed the risk: notify the owner */
-    bool stalled;   /**< as in tl_rest */
+    bool mended;  /**< an extension has fixed the risk: notify the owner */
+    bool stalled; /**< as in tl_rest */
+    /** the disruption that has put the hold in doubt; ns 0: none has */
+    tl_mono doubted;
     tl_mono stalls; /**< as in tl_renew; set before each step */
 } tl_quorum_renewal;
 
 /** job.hold.fence: the hold's. hold: when the lock is lost at the latest, or TL_NEVER. by_hand: never renew,
- *  only watch the deadline. Before each step set `stalls`, which is TL_NEVER at first. */
+ *  only watch the deadline. Before each step set `stalls`, which is TL_NEVER at first, and job.hold.disrupted and
+ *  .copied. */
 void tl__quorum_renew_init(tl_quorum_renewal *renewal, const tl_job *job, const tl_ballots *ballots,
                            tl_mono hold, bool by_hand, uint64_t seed);
 

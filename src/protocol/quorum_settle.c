@@ -100,7 +100,9 @@ static void build(tl_quorum_settlement *settlement, unsigned i, const tl_event *
 /* Does a majority still hold it by the replies so far? Then no other client can hold it, and a missing vote
  * may be asked for. */
 static bool is_believed(const tl_quorum_settlement *settlement, tl_mono now) {
-    return tl__mono_before(now, tl__ballots_deadline(&settlement->ballots));
+    const tl_ballots proved = tl__ballots_proved(&settlement->ballots,
+                                                 settlement->job.hold.disrupted);
+    return tl__mono_before(now, tl__ballots_deadline(&proved));
 }
 
 /* Is this server asked for its vote? A vote that may have come already (`doubted`) is renewed instead. */
@@ -144,6 +146,7 @@ static tl_status leave(tl_quorum_settlement *settlement, const tl_event *event, 
     out->until = TL_NEVER;
     if (!settlement->detached) {
         settlement->result.code = code;
+        settlement->result.proved = tl__ballots_since(&settlement->ballots);
         settlement->result.maybe = maybe;
         settlement->result.deadline = code == TL_OK ? tl__ballots_deadline(&settlement->ballots)
                                                     : (tl_mono){0};
@@ -255,10 +258,10 @@ static bool noted(tl_quorum_settlement *settlement, unsigned i, const tl_event *
         p->code = TL_ETAKEN;
     if (result->code == TL_OK && late)
         p->code = TL_ELOST; /* the release takes this vote back */
-    if (p->code == TL_OK)
-        settlement->ballots.until[i] = result->deadline;
-    else if (is_gone(p->code))
-        settlement->ballots.until[i] = (tl_mono){0};
+    if (p->code == TL_OK || is_gone(p->code)) {
+        settlement->ballots.until[i] = p->code == TL_OK ? result->deadline : (tl_mono){0};
+        settlement->ballots.proved[i] = result->proved;
+    }
     if (p->code == TL_OK || (is_gone(p->code) && !late) || (p->voting && !late && !result->maybe))
         settlement->ballots.doubted &= (uint8_t)~bit;
     bool gone = tl__result_lost(result).why == TL_LOST_GONE;

@@ -69,7 +69,17 @@ static void plan(tl_renew *renewal, tl_mono now) {
         renewal->rest.next = tl__mono_add_ns(now, ns);
 }
 
+/* After a disruption the hold counts for nothing until a request proves it that was built later. If that request
+ * finds it unchanged, no other client held the lock meanwhile: its token holds the key all the time, or never
+ * again. So a doubt may end, which a loss never does: until then the lock is AT_RISK, with no time remaining. */
+static bool is_in_doubt(const tl_renew *renewal) {
+    return GUARD(disrupted_is_in_doubt) &&
+           tl__is_disrupted(renewal->result.proved, renewal->job.hold.disrupted);
+}
+
 static tl_status lost(tl_renew *renewal, tl_lost_why why, tl_out *out) {
+    if (is_in_doubt(renewal) && why != TL_LOST_MAX_HOLD)
+        why = TL_LOST_DISRUPTED;
     renewal->result.code = TL_ELOST;
     renewal->result.lost.why = why;
     tl_note *note = tl__out_note(out, TL_NOTE_LOST, why);
@@ -97,6 +107,8 @@ static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
     renewal->result.deadline = renewal->rest.stalled && GUARD(stall_keeps_deadline)
                                    ? tl__mono_min(renewal->result.deadline, deadline)
                                    : deadline;
+    if (renewal->attempt.result.proved.ns != 0 && GUARD(reply_proves_its_request))
+        renewal->result.proved = renewal->attempt.result.proved;
     bool doubted = renewal->job.hold.proof.doubted, unlimited = renewal->job.hold.proof.unlimited;
     int32_t stood_ms = renewal->job.hold.proof.stood_ms;
     renewal->job.hold.proof = renewal->attempt.result.proof;
@@ -104,13 +116,14 @@ static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
     renewal->job.hold.proof.unlimited = unlimited;
     renewal->job.hold.proof.stood_ms = stood_ms;
     renewal->rest.failures = 0;
-    if (!renewal->rest.stalled || !GUARD(stalled_is_not_held)) {
+    bool in_doubt = renewal->rest.doubted = is_in_doubt(renewal);
+    if ((!renewal->rest.stalled || !GUARD(stalled_is_not_held)) && !in_doubt) {
         if (renewal->rest.at_risk)
             (void)tl__out_note(out, TL_NOTE_HELD, TL_NOT_LOST);
         renewal->rest.at_risk = false;
     }
     plan(renewal, event->now);
-    if (renewal->rest.again)
+    if (renewal->rest.again || (in_doubt && is_renewed(renewal)))
         renewal->rest.next = event->now;
 }
 
@@ -179,6 +192,25 @@ static void plan_look(const tl_renew *renewal, const tl_event *event, tl_out *ou
         out->slack_ns = slack_ns;
 }
 
+/* ---- disruptions ----------------------------------------------------------------------------- */
+
+static void on_wake(tl_renew *renewal, const tl_event *event);
+
+/* Each step looks, as for life: whatever woke the machine, the lock is renewed at once. */
+static void look_for_disruption(tl_renew *renewal, const tl_event *event, tl_out *out) {
+    bool doubted = is_in_doubt(renewal);
+    bool begins = doubted && !renewal->rest.doubted && !is_over(renewal, event);
+    renewal->rest.doubted = doubted;
+    if (!begins)
+        return;
+    renewal->rest.mended = false;
+    if (!renewal->rest.at_risk)
+        (void)tl__out_note(out, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+    renewal->rest.at_risk = true;
+    if (is_renewed(renewal) && GUARD(disruption_renews))
+        on_wake(renewal, event);
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 static tl_status go_on(tl_renew *renewal, const tl_event *event, tl_out *out) {
@@ -245,6 +277,7 @@ void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_
     renewal->result.deadline = deadline;
     renewal->rest.mended = renewal->rest.mended || renewal->rest.at_risk;
     renewal->rest.at_risk = renewal->rest.asking = renewal->rest.stalled = false;
+    renewal->rest.doubted = false;
     renewal->rest.failures = 0;
     plan(renewal, now);
     if (renewal->rest.again) /* the extension may have been executed before the clock stepped */
@@ -253,8 +286,12 @@ void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_
 
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out) {
     tl_renew *renewal = machine;
-    if (event->kind != TL_CANCEL)
+    if (event->kind != TL_CANCEL && renewal->job.hold.copied && GUARD(copy_loses))
+        return lost(renewal, TL_LOST_DISRUPTED, out);
+    if (event->kind != TL_CANCEL) {
         look_for_life(renewal, event, out);
+        look_for_disruption(renewal, event, out);
+    }
     switch (event->kind) {
     case TL_START: plan(renewal, event->now); break;
     case TL_REPLY:

@@ -18,12 +18,14 @@ typedef struct {
     bool asking : 1; /**< a request is in flight */
     /** the holder gives no sign of life: until it does, only the deadline is watched */
     bool stalled : 1;
+    /** a disruption has put the hold in doubt: no request proves it that was built since */
+    bool doubted : 1;
     /** ask once more after this request, which may have been executed before the clock stepped */
     bool again : 1;
 } tl_rest;
 
 typedef struct {
-    /** deadline: the present one, after each step; at END code TL_ELOST, with the reason */
+    /** deadline, proved: the present ones, after each step; at END code TL_ELOST, with the reason */
     tl_result result;
     tl_job job;
     tl_attempt attempt; /**< valid while rest.asking */
@@ -51,14 +53,14 @@ tl_rest tl__rest_begin(tl_mono hold, bool by_hand, uint64_t seed);
 /** When a stalled lock, which is lost at `end`, looks for a sign of life again. */
 tl_mono tl__stall_look_at(tl_mono now, tl_mono end);
 /** Restore a machine from its state. A machine without a request in flight may be thrown away after any step,
- *  if the deadline, job.hold.proof and rest are kept. Before the call set the job, and the attempt if a
- *  request is in flight. stalls: see tl_renew, for this step. */
+ *  if the deadline, result.proved, job.hold.proof and rest are kept. Before the call set the job, and the
+ *  attempt if a request is in flight. stalls: see tl_renew, for this step. After it set result.proved. */
 void tl__renew_resume(tl_renew *renewal, tl_mono deadline, tl_mono stalls, const tl_rest *rest);
 
 /** Besides the common events: TL_WOKEN makes it renew now (the server's clock has stepped). */
 tl_status tl__renew_step(void *machine, const tl_event *event, tl_out *out);
 
 /** The caller has extended the lock, which is a sign of life: set a new lifetime and deadline. A renewal in
- *  flight is abandoned, since its reply is older. Then give the machine a TL_TIMER, which brings the note that
+ *  flight is abandoned, since its reply is older. Set result.proved, too. Then give the machine a TL_TIMER, which brings the note that
  *  the lock is HELD again. */
 void tl__renew_extended(tl_renew *renewal, int64_t ttl_ms, tl_mono deadline, tl_mono now);

@@ -83,6 +83,9 @@ typedef struct {
     tl_mono harmless;
     /** ACQUIRE and RENEW, OK: the lock is held until `deadline`, with this proof. */
     tl_mono deadline;
+    /** With it: when the earliest request was built that proves this. If the clock has stood still since, the
+     *  deadline is not true. ns 0: not known. */
+    tl_mono proved;
     tl_proof proof;
     /** One of them, by `op`. */
     union {
@@ -92,6 +95,12 @@ typedef struct {
         tl_mono rests_from;
     };
 } tl_result;
+
+/** A disruption (client/disruption.h) was noticed at `disrupted`; ns 0: none was. Does this proof count no longer,
+ *  since its request was built before that? */
+static inline bool tl__is_disrupted(tl_mono proved, tl_mono disrupted) {
+    return disrupted.ns != 0 && !tl__mono_before(disrupted, proved);
+}
 
 /** Why a lock is lost, if the result says so. */
 static inline tl_lost tl__result_lost(const tl_result *result) {

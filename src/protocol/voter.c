@@ -94,6 +94,7 @@ static tl_voter_end voted(tl_voter *voter, const tl_event *event, const tl_out *
                             ? least
                             : result->acquire.fence;
         voter->until = result->deadline;
+        voter->proved = result->proved;
         note_time(voter, event, out);
         return TL_VOTER_VOTED;
     }

@@ -27,6 +27,7 @@ typedef struct {
     tl_attempt attempt;
     tl_mono until; /**< that token holds K there at least until then; ns 0: it doesn't */
     /** when another's hold expires, or the server grants again; TL_NEVER: not known */
+    tl_mono proved; /**< when the request for that was built */
     tl_mono hint;
     tl_mono harmless; /**< valid if `doubted`: after this no request for a vote is in flight */
     uint64_t number;  /**< the fencing number of the vote */

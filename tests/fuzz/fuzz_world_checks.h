@@ -301,7 +301,8 @@ static inline void check_renewed(fuzz_world *w, const tl_event *e) {
     case TL_LOST_GONE: MUST(is_lost(w, e, false)); break;
     case TL_LOST_EXPIRED: MUST(w->now.ns >= r->deadline.ns - EARLY_NS); break;
     case TL_LOST_MAX_HOLD: MUST(w->now.ns >= w->hold.ns); break;
-    case TL_LOST_STALLED: /* there is no watchdog */
+    case TL_LOST_STALLED:   /* there is no watchdog, */
+    case TL_LOST_DISRUPTED: /* and no VMClock */
     case TL_NOT_LOST: MUST(r->lost.why == TL_LOST_EXPIRED);
     }
 }

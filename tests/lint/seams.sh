@@ -15,6 +15,7 @@ sockets | src/ground/socket   | socket connect send recv shutdown getsockname ge
 names   | src/ground/names    | getaddrinfo freeaddrinfo
 stay    | src/ground/stay     | dladdr dlopen
 random  | src/ground/random   | getrandom uuid_generate_random
+vmclock | src/ground/vmclock  | open fstat mmap munmap close
 process | src/ground/process  | uname getpid program_invocation_short_name mmap madvise munmap pthread_atfork pthread_mutex_lock pthread_mutex_unlock
 
 libraries that only compute here; of files, OpenSSL reads certificates

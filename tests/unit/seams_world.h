@@ -23,6 +23,7 @@
 #include "ground/random.h"
 #include "ground/socket.h"
 #include "ground/thread.h"
+#include "ground/vmclock.h"
 #include "ground/wait.h"
 
 #define THREADS_MAX 8
@@ -220,6 +221,21 @@ const volatile unsigned char *tl__process_mark(void) {
 
 void tl__process_unmark(const volatile unsigned char *mark) {
     (void)mark;
+}
+
+const tl_vmclock *tl__vmclock_open(const char *path, const char **ret_why) {
+    (void)path;
+    *ret_why = "there is none";
+    return NULL;
+}
+
+void tl__vmclock_close(const tl_vmclock *page) {
+    (void)page;
+}
+
+tl_vmclock_view tl__vmclock_read(const tl_vmclock *page) {
+    (void)page;
+    world_broke("there is no VMClock");
 }
 
 void tl__random_bytes(void *to, size_t n) {

@@ -211,3 +211,16 @@ TEST(a_grant_notes_when_it_came) {
     assert_int_equal(f.status, TL_END);
     assert_noted(&f, feed_server_us(100), feed_server_us(101));
 }
+
+/* By the clock that was read last: a disruption since then makes the grant's time unknown. */
+TEST(a_grant_is_proved_as_of_the_servers_clock) {
+    feed f;
+    begin_join(&f, false);
+    (void)join_replies(&f, "another");
+    f.server.anchor.at = feed_ms(40);
+    feed_at(&f, 100);
+    const tl_grant grant = {
+        .fence = 91, .at_us = feed_server_us(99), .lease_ms = 5000, .run = RUN, .arrived = f.now};
+    (void)feed_event(&f, (tl_event){.kind = TL_GRANTED, .grant = &grant});
+    assert_int_equal(m.result.proved.ns, feed_ms(40).ns);
+}

@@ -435,6 +435,8 @@ TEST(a_spare_lease_is_used_while_two_thirds_of_it_are_left) {
     answer(TL_ETCD_TXN, transaction(true, 5, NULL, NULL));
     assert_int_equal(m.result.code, TL_OK);
     assert_int_equal(tl__ms_until(f.now, m.result.deadline), enough_ms - 100); /* its own */
+    /* proved when that lease was granted */
+    assert_int_equal(tl__ms_until(m.result.proved, m.result.deadline), whole_ms);
     assert_true(m.result.proof.etcd.lease == SPARE && m.result.proof.etcd.spared);
     assert_true(tl__etcd_lease(&m.id, m.result.proof.etcd.ahead, f.now) > SPARE); /* and so on */
     assert_int_equal(m.spare.lease, 0);

@@ -433,3 +433,71 @@ TEST(an_extension_ends_the_stall) {
     q_assert_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
     assert_int_equal(m.result.deadline.ns, feed_ms(90000).ns);
 }
+
+/* ---- disruptions --------------------------------------------------------------------------------- */
+
+static void begin_proved(q_feed *f) {
+    begin(f);
+    for (unsigned i = 0; i < N; i++)
+        m.ballots.proved[i] = f->now;
+    q_later(f, 100);
+    m.job.hold.disrupted = f->now;
+    q_later(f, 1);
+    (void)q_timer(f);
+    q_assert_note(f, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+    for (unsigned i = 0; i < N; i++)
+        q_assert_asked(f, i, "renew");
+}
+
+TEST(disrupted_all_votes_are_renewed_at_once_and_a_majority_of_new_ones_counts) {
+    q_feed f;
+    begin_proved(&f);
+    tl_mono asked = f.now;
+    q_later(&f, 10);
+    (void)q_kept(&f, 0, TTL_MS);
+    assert_int_equal(f.notes, 0);
+    assert_true(tl__is_disrupted(m.result.proved, m.job.hold.disrupted));
+    (void)q_kept(&f, 1, TTL_MS / 2);
+    assert_false(tl__is_disrupted(m.result.proved, m.job.hold.disrupted));
+    /* the third server's vote lasts longer than that, but nobody knows */
+    assert_int_equal(m.result.deadline.ns, asked.ns + FEED_LEAST_OF(TTL_MS / 2));
+    assert_int_equal(f.notes, 0); /* not all have answered */
+    (void)q_kept(&f, 2, TTL_MS);
+    q_assert_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+}
+
+/* Another may have held the lock meanwhile: then no new vote makes it ours. */
+TEST(disrupted_no_vote_is_asked_for_until_a_majority_is_certain) {
+    q_feed f;
+    begin_proved(&f);
+    (void)q_not_kept(&f, 2, -1);
+    assert_false(f.at[2].open && strcmp(q_arg(&f, 2, 0), TOKEN) == 0);
+    (void)q_not_kept(&f, 1, -1);
+    assert_lost(&f, TL_LOST_DISRUPTED);
+}
+
+TEST(disrupted_again_the_votes_between_count_no_more) {
+    q_feed f;
+    begin_proved(&f);
+    (void)q_kept(&f, 0, TTL_MS);
+    q_later(&f, 5);
+    m.job.hold.disrupted = f.now;
+    q_later(&f, 1);
+    (void)q_timer(&f);
+    assert_true(f.at[0].open); /* asked again */
+    (void)q_kept(&f, 1, TTL_MS);
+    assert_true(tl__is_disrupted(m.result.proved, m.job.hold.disrupted));
+    (void)q_kept(&f, 0, TTL_MS);
+    (void)q_timer(&f);
+    (void)q_kept(&f, 1, TTL_MS);
+    assert_false(tl__is_disrupted(m.result.proved, m.job.hold.disrupted));
+}
+
+TEST(a_copy_loses_it_without_asking) {
+    q_feed f;
+    begin(&f);
+    m.job.hold.copied = true;
+    (void)q_timer(&f);
+    assert_lost(&f, TL_LOST_DISRUPTED);
+    assert_int_equal(f.asked, 0);
+}

@@ -396,6 +396,24 @@ TEST(an_extension_asks_for_no_vote_where_too_few_hold_it) {
     assert_int_equal(m.ballots.doubted, 4); /* it may be there, and the release looks */
 }
 
+/* After a disruption another may have had it, too. */
+TEST(an_extension_asks_for_no_vote_while_the_hold_is_in_doubt) {
+    q_feed f;
+    tl_job job = feed_job();
+    tl_ballots b = {.count = N, .until = {feed_ms(5000), feed_ms(5000)}};
+    job.hold.believed = tl__ballots_deadline(&b);
+    job.hold.disrupted = feed_ms(-1);
+    q_init(&f, N, &m, tl__quorum_settle_step);
+    tl__quorum_settle_init(&m, &job, &b, TL_RENEW, 42);
+    (void)q_start(&f);
+    q_assert_asked(&f, 2, "renew");
+    (void)q_kept(&f, 0, TTL_MS);
+    (void)q_kept(&f, 1, TTL_MS);
+    while (f.status == TL_GO)
+        (void)q_await(&f);
+    ends(&f, TL_END, TL_OK);
+}
+
 TEST(a_vote_that_comes_after_the_deadline_extends_nothing) {
     static const int64_t two[] = {50, 50, 0};
     q_feed f;

@@ -862,3 +862,144 @@ TEST(what_another_server_is_to_be_asked_is_no_risk_at_first) {
     (void)feed_failed(&f, false, TL_EELSEWHERE, "another server is the master now");
     expect_note(&f, TL_NOTE_AT_RISK, TL_NOT_LOST);
 }
+
+/* ---- disruptions ----------------------------------------------------------------------------- */
+
+/* What was proved at the beginning counts no longer. The driver says so with each step. */
+static void disrupt(const feed *f) {
+    m.job.hold.disrupted = f->now;
+}
+
+static void begin_proved(feed *f, bool by_hand) {
+    begin_with(f, TTL_MS, TL_NEVER, by_hand);
+    m.result.proved = f->now;
+    feed_at(f, 100);
+}
+
+TEST(disrupted_it_is_renewed_at_once_and_held_after_that) {
+    feed f;
+    begin_proved(&f, false);
+    disrupt(&f);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+    assert_int_equal(f.out.sends, 1);
+    feed_later(&f, 5); /* but it was built at the moment of the look: that may have been before */
+    (void)feed_kept(&f, TTL_MS);
+    assert_int_equal(f.out.notes, 0);
+    while (f.status == TL_GO && f.out.sends == 0 && f.out.until.ns <= f.now.ns)
+        (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 1);
+    tl_mono built = f.now;
+    feed_later(&f, 5);
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    assert_int_equal(m.result.proved.ns, built.ns);
+    assert_int_equal(f.out.sends, 0);
+    assert_in_range(tl__ms_until(f.now, f.out.until), TTL_MS / 3 - 10, TTL_MS / 3);
+}
+
+/* Its reply says what was true before. */
+TEST(disrupted_with_a_renewal_under_way_it_is_renewed_again_after_it) {
+    feed f;
+    begin(&f);
+    m.result.proved = f.now;
+    due(&f);
+    feed_later(&f, 5);
+    disrupt(&f);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+    assert_int_equal(f.out.sends, 0);
+    feed_later(&f, 5);
+    (void)feed_kept(&f, TTL_MS);
+    assert_int_equal(f.out.notes, 0);
+    while (f.status == TL_GO && f.out.sends == 0 && f.out.until.ns <= f.now.ns)
+        (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 1);
+    (void)feed_kept(&f, TTL_MS);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+}
+
+TEST(each_disruption_has_it_renewed_at_once) {
+    feed f;
+    begin_proved(&f, false);
+    for (int i = 0; i < 3; i++) {
+        disrupt(&f);
+        feed_later(&f, 1);
+        (void)feed_timer(&f);
+        expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+        assert_int_equal(f.out.sends, 1);
+        feed_later(&f, 5);
+        (void)feed_kept(&f, TTL_MS);
+        expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+    }
+}
+
+TEST(disrupted_and_not_renewed_it_is_lost_by_its_deadline) {
+    feed f;
+    begin_proved(&f, false);
+    disrupt(&f);
+    (void)feed_timer(&f);
+    while (f.status == TL_GO) {
+        if (f.out.sends > 0 || m.rest.asking)
+            (void)feed_lost(&f);
+        else
+            (void)feed_await(&f);
+    }
+    expect_lost(&f, TL_LOST_DISRUPTED);
+}
+
+TEST(disrupted_and_found_anothers_it_is_lost_by_the_disruption) {
+    feed f;
+    begin_proved(&f, false);
+    disrupt(&f);
+    (void)feed_timer(&f);
+    (void)feed_not_kept(&f, 0);
+    expect_lost(&f, TL_LOST_DISRUPTED);
+}
+
+TEST(disrupted_while_renewed_by_hand_it_waits_for_an_extension) {
+    feed f;
+    begin_proved(&f, true);
+    disrupt(&f);
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+    assert_int_equal(f.out.sends, 0);
+    feed_later(&f, 10);
+    tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(f.now, TTL_MS), f.now);
+    m.result.proved = f.now;
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_HELD, TL_NOT_LOST);
+}
+
+/* Before it, so its reply proves nothing. */
+TEST(an_extension_of_before_a_disruption_ends_no_doubt) {
+    feed f;
+    begin_proved(&f, true);
+    tl_mono asked = f.now;
+    feed_later(&f, 10);
+    disrupt(&f);
+    tl__renew_extended(&m, TTL_MS, tl__mono_add_ms(asked, TTL_MS), f.now);
+    m.result.proved = asked;
+    (void)feed_timer(&f);
+    expect_note(&f, TL_NOTE_AT_RISK, TL_RISK_DISRUPTED);
+}
+
+TEST(a_disruption_before_the_acquire_has_no_effect) {
+    feed f;
+    begin(&f);
+    disrupt(&f);
+    feed_later(&f, 1);
+    m.result.proved = f.now;
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.notes, 0);
+    assert_int_equal(f.out.sends, 0);
+}
+
+TEST(a_copy_loses_it_without_a_request) {
+    feed f;
+    begin_proved(&f, false);
+    disrupt(&f);
+    m.job.hold.copied = true;
+    (void)feed_timer(&f);
+    expect_lost(&f, TL_LOST_DISRUPTED);
+}
