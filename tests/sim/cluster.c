@@ -367,6 +367,10 @@ static void hear_of_slots(sim_world *w, sim_view *v, int mine) {
 static void hear(sim_world *w, void *who, uint32_t server) {
     sim_view *v = who;
     int mine = sim_shard_of(w, (int)server);
+    if (w->cluster.deaf[server] > w->now) {
+        sim_put(w, w->cluster.deaf[server], SIM_RANK_NET, hear, v, server);
+        return;
+    }
     if (!sim_cluster_is_well(w, (int)server)) {
         sim_put(w, w->now + 2 * SIM_MS + sim_draw_part(w, 0, 20), SIM_RANK_NET, hear, v, server);
         return;
@@ -587,6 +591,7 @@ void sim_cluster_give(sim_world *w, sim_slot *s, int shard, int from) {
     if (*config != w->cluster.configs) /* the greatest needn't be greater */
         *config = ++w->cluster.configs;
     w->cluster.view[w->shard[shard].master].config = *config;
+    w->cluster.deaf[from] = w->cfg.deaf_ms > 0 ? w->now + w->cfg.deaf_ms * SIM_MS : 0;
     sim_ns most = w->cfg.doubtful ? NEWS_MS * SIM_MS : 3 * w->cfg.delay;
     sim_put(w, w->now + sim_draw(w, w->cfg.delay / 2, most), SIM_RANK_NET, hear,
             &w->cluster.view[from], (uint32_t)from);

@@ -41,7 +41,8 @@
  * the above must hold. One run of ten breaks an assumption: the source may write again before it has heard of the
  * target, or a target's clock is ahead. Then two may hold a lock. With `quiet_ms` of T and a second two were seen after
  * the former only where a slot returned with its reign key (`cluster-atomic-returns`); and where the source granted what
- * had expired there, while its holder had renewed it at the target. `cluster-atomic=stamps`: the same with what follows.
+ * had expired there, while its holder had renewed it at the target. Where it hears of nothing for long (`deaf`), though
+ * clients reach it, the latter happens often (`cluster-atomic-deaf`). `cluster-atomic=stamps`: the same with what follows.
  *
  * `cluster-stamps`: one to three tidelock clients (bridge and timestamp) and up to two Java clients on one or two keys.
  * Java follows redirections (raw.c). M is how far any legacy clock is from any server's; each server keeps to half of

@@ -673,6 +673,10 @@ static bool the_tool_sets_right(const sim_stats *s) {
 
 #define DOUBT "same-clocks ttl=300 hold=900 hand-over=100 until=20000 move=60 doubtful drains=1 "
 
+#define DEAF                                                                                       \
+    "same-clocks ttl=6000 hold=20000 hand-over=100 until=60000 move=300 doubtful drains=1 "        \
+    "quiet=7000 clears-reign "
+
 #define CLUSTER_STAMPS                                                                                        \
     "cluster-stamps dialect=0 off=all level=458767 ttl=1200 java-ttl=1200 java-writes=1200 margin=60 lag=40 " \
     "java-slack=160 hold=3000 idle=60 attempt=300 connect=2000 delay-us=500 late-us=100 seeds=3 "             \
@@ -1222,6 +1226,9 @@ const sim_scenario sim_scenarios[] = {
     {"cluster-atomic-reign",
      "the same where operators delete the reign keys: no lock is held twice", 1, 60,
      ATOMIC DOUBT "quiet=1600 clears-reign", doubt_is_waited_for},
+    {"cluster-atomic-deaf",
+     "the same, and the source hears nothing for 15 s, though clients reach it: one is held twice",
+     1, 100, ATOMIC DEAF "deaf=15000", doubt_overlaps},
     {"cluster-atomic-ahead", "the target's clock is ahead, and locks end early: one is held twice",
      1, 60, ATOMIC "move=60 uphill", uphill_overlaps},
 };

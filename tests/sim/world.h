@@ -424,6 +424,7 @@ typedef struct {
     uint32_t configs, config[SIM_SHARDS]; /**< so many configurations; the epoch of each shard's */
     bool repeats;                         /**< a message that it has been told */
     bool parted[SIM_NODES];               /**< from the others */
+    sim_ns deaf[SIM_NODES];               /**< it hears no news until then */
 } sim_cluster;
 
 /* ---- a quorum ------------------------------------------------------------------------------------- */
