@@ -2,8 +2,8 @@
  * Stamps on servers without EVAL, and `strict`: SETNX, GET, GETSET and DEL, as the legacy clients
  * use them, but with a GET before each DEL. No command here compares and sets in one step. So a
  * lock whose request got no reply is not ours, a stamp is never renewed, and no DEL is sent that
- * might arrive too late. Each stamp comes from a new reading of our clock, and is sent at most L
- * after that reading.
+ * might arrive too late. Each stamp comes from a new reading of our clock, before the SETNX or the
+ * GET, and is sent at most L after that reading.
  */
 #include "stamp/stamp.h"
 
@@ -37,26 +37,39 @@ static tl_bytes own_stamp(const tl_job *job, int64_t end_ms, tl_out *out) {
 /* Our stamp may be a racing loser's: it may replace the stamp of a winner, which relies on every
  * loser's stamp lasting at least the legacy lifetime from now. Our own deadline is shorter
  * (held()). */
-static void send_stamp(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
-                       const tl_event *event, tl_out *out) {
-    tl_mono lag = tl__mono_add_ms(event->now, job->rules.legacy_delay_max_ms);
+static void read_clock(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event) {
     int64_t legacy_ms = job->rules.legacy_ttl_min_ms;
     tl_interval now_us = tl__stamp_now_us(job, event);
-    stamp_try->phase = phase;
     stamp_try->read_at = event->now;
     stamp_try->read_us = now_us.lo;
     stamp_try->end_ms = ((GUARD(stamp_from_latest) ? now_us.hi : now_us.lo) + 999) / 1000 +
                         (job->ttl_ms > legacy_ms || !GUARD(writes_legacy_lifetime) ? job->ttl_ms
                                                                                    : legacy_ms);
+}
+
+static tl_mono sent_by(const tl_stamp_try *stamp_try, const tl_job *job) {
+    return tl__mono_add_ms(stamp_try->read_at, job->rules.legacy_delay_max_ms);
+}
+
+static void send_stamp(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
+                       const tl_event *event, tl_out *out) {
+    stamp_try->phase = phase;
+    if (phase == SETNX || !GUARD(stamp_from_before_get))
+        read_clock(stamp_try, job, event);
     if (GUARD(stamp_sent_soon))
-        stamp_try->try.by = tl__mono_min(stamp_try->try.by, lag);
+        stamp_try->try.by = tl__mono_min(stamp_try->try.by, sent_by(stamp_try, job));
     say(stamp_try, phase == SETNX ? "SETNX" : "GETSET", job, own_stamp(job, stamp_try->end_ms, out),
         out);
 }
 
+/* The GETSET behind a GET is a loser's if another client acquires between the two. The winner counts on losers
+ * for L after its acquire, and knows them by a clock read before it (tl__stamp_is_losers()). So the stamp's clock
+ * is read before the GET, as legacy clients do: else a GET that took long would put no limit on the GETSET. */
 static void send_get(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
                      const tl_event *event, tl_out *out) {
     stamp_try->phase = phase;
+    if (phase == GET)
+        read_clock(stamp_try, job, event);
     stamp_try->try.by = tl__mono_min(tl__mono_add_ms(event->now, job->attempt_ms),
                                      stamp_try->try.until);
     say(stamp_try, "GET", job, (tl_bytes){0}, out);
@@ -165,16 +178,24 @@ tl_status tl__stamp_plain_wrong_type(tl_stamp_try *stamp_try, tl_out *out) {
     return tl__try_malformed(&stamp_try->try, out);
 }
 
+/* Begin anew, by a SETNX or a GET, unless that has been done too often. */
+static tl_status anew(tl_stamp_try *stamp_try, uint8_t phase, const tl_job *job,
+                      const tl_event *event, tl_out *out) {
+    if (++stamp_try->rounds >= TL_STAMP_ROUNDS ||
+        !tl__mono_before(event->now, stamp_try->try.until))
+        return busy(stamp_try, event->now);
+    if (phase == SETNX)
+        send_stamp(stamp_try, SETNX, job, event, out);
+    else
+        send_get(stamp_try, GET, job, event, out);
+    return TL_GO;
+}
+
 static tl_status get_answered(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                               tl_out *out) {
     tl_bytes text;
-    if (event->replied.reply->type == TL_REPLY_NIL) { /* deleted meanwhile */
-        if (++stamp_try->rounds >= TL_STAMP_ROUNDS ||
-            !tl__mono_before(event->now, stamp_try->try.until))
-            return busy(stamp_try, event->now);
-        send_stamp(stamp_try, SETNX, job, event, out);
-        return TL_GO;
-    }
+    if (event->replied.reply->type == TL_REPLY_NIL) /* deleted meanwhile */
+        return anew(stamp_try, SETNX, job, event, out);
     if (!tl__reply_text(event->replied.reply, &text))
         return tl__try_malformed(&stamp_try->try, out);
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, text, now_ms(job, event));
@@ -182,6 +203,8 @@ static tl_status get_answered(tl_stamp_try *stamp_try, const tl_job *job, const 
         return held(stamp_try, job, event, out);
     if (!tl__stamp_is_free(&job->rules, &stamp, now_ms(job, event)))
         return busy(stamp_try, tl__stamp_free_at(&job->rules, &stamp, now_ms(job, event), event));
+    if (GUARD(stamp_from_before_get) && !tl__mono_before(event->now, sent_by(stamp_try, job)))
+        return anew(stamp_try, GET, job, event, out);
     stamp_try->read_end_ms = stamp.end_ms;
     stamp_try->read_n = text.n;
     stamp_try->read_hash = tl__bytes_hash(0, text);

@@ -12,7 +12,7 @@ read -r token fence <"$out"
 expect 75 "$tidelock" lock --protocol timestamp k
 expect 75 "$tidelock" lock --protocol timestamp --strict k
 expect 1 "$tidelock" check --protocol timestamp k
-grep -qE 'legacy client \(java\), free in ' "$out" || fail "check says: $(cat "$out")"
+grep -qF 'held by a client known only by its stamp (java): a legacy client, or tidelock, free in ' "$out" || fail "check says: $(cat "$out")"
 expect 1 "$tidelock" check --protocol timestamp --json k
 json_has "$out" fence None
 json_has "$out" guessed False
