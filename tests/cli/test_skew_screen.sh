@@ -53,4 +53,15 @@ expect 2 "$tidelock" skew
 [[ $(grep -n '^UNSAFE: ' "$out" | cut -d: -f1) == $(($(wc -l <"$out") - 3)) ]] || fail "the verdict is not last: $(cat "$out")"
 grep -q '^- payments-worker-09.prod.example.com is the cause; without it SAFE, worst pair [0-9]* ms$' "$out" ||
     fail "the cause is not named: $(cat "$out")"
+
+# Without the cause it is what the cause's line says.
+expect 2 "$tidelock" skew --json
+"$python" -c 'import json, sys
+d = json.load(open(sys.argv[1]))
+(cause,) = d["causes"]
+assert (cause["hosts"], cause["verdict"]) == (["payments-worker-09.prod.example.com"], "SAFE") and d["cause"].startswith(cause["hosts"][0] + " is"), d
+assert cause["worst_gap_ms"]["lo"] <= cause["worst_gap_ms"]["hi"] < 500, cause' "$out" 2>"$err" || fail "$(head -c 1500 "$out")"
+expect 0 "$tidelock" agent --forget payments-worker-09.prod.example.com
+expect 0 "$tidelock" skew
+! grep -q ' the cause' "$out" || fail "a cause of SAFE: $(cat "$out")"
 exit 0

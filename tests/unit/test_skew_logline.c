@@ -39,6 +39,25 @@ TEST(the_rule_of_a_line_is_the_rule_that_it_was_judged_by) {
     skew_result_end(&r);
 }
 
+TEST(a_line_says_who_is_the_cause) {
+    skew_host hosts[4];
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    four_hosts(hosts);
+    skew_result r = judged(hosts, 4, 400), past;
+    assert_non_null(out);
+    skew_show_log(&r, out);
+    assert_int_equal(fclose(out), 0);
+    read_line(text, n, &past);
+    assert_string_equal(past.cause_text,
+                        "ahead.example.org is the cause; without it WARN for lack of "
+                        "evidence, worst pair 134 ms");
+    free(text);
+    logline_end(&past);
+    skew_result_end(&r);
+}
+
 /* A hold made of the lifetime and the slack would be shown as if somebody had said it. */
 TEST(no_longest_hold_is_made_of_a_slack) {
     static const char text[] = "{\"at_ms\":1,\"verdict\":\"SAFE\",\"lock_timeout_ms\":60000,"
