@@ -34,36 +34,44 @@ static const volatile int64_t *numbers(const char *variable, const int64_t *none
     return at == MAP_FAILED ? none : at;
 }
 
-enum { SINCE_NS, PPM, WAY, NUMBERS }; /* since: of CLOCK_MONOTONIC_RAW; 0: it is not slewed */
+/* Since and until are of CLOCK_MONOTONIC_RAW; until 0: it goes on. Base: what earlier slews have gained. The sequence is odd
+ * while somebody writes. */
+enum { SEQUENCE, SINCE_NS, PPM, WAY, UNTIL_NS, BASE_NS, NUMBERS };
 enum { BY_TICKS, BY_ADJTIME, BY_LOOP };
 
-static const volatile int64_t *slew(void) {
+typedef struct {
+    int64_t gained_ns, ppm, way; /* ppm 0: it is not slewed */
+} slewing;
+
+static slewing look(void) {
     static const volatile int64_t *slew;
     static const int64_t none[NUMBERS];
+    int64_t v[NUMBERS];
     if (!slew)
         slew = numbers("ODD_CLOCK_SLEW", none, sizeof none);
-    return slew;
-}
-
-static int64_t slewed_ns(void) {
-    const volatile int64_t *now = slew();
-    return now[SINCE_NS] ? (true_ns(CLOCK_MONOTONIC_RAW) - now[SINCE_NS]) / 1000 * now[PPM] / 1000
-                         : 0;
+    do
+        for (int i = 0; i < NUMBERS; i++)
+            v[i] = slew[i];
+    while (v[SEQUENCE] % 2 == 1 || v[SEQUENCE] != slew[SEQUENCE]);
+    int64_t now = true_ns(CLOCK_MONOTONIC_RAW),
+            until = v[UNTIL_NS] && v[UNTIL_NS] < now ? v[UNTIL_NS] : now;
+    return (slewing){v[BASE_NS] + (until - v[SINCE_NS]) / 1000 * v[PPM] / 1000,
+                     until == now ? v[PPM] : 0, v[WAY]};
 }
 
 int adjtimex(struct timex *t) {
     unsigned asked = t->modes;
     int state = (int)syscall(SYS_adjtimex, t);
-    const volatile int64_t *now = slew();
-    if (state < 0 || !now[SINCE_NS])
+    slewing now = look();
+    int64_t ppm = now.ppm;
+    if (state < 0 || !ppm)
         return state;
-    int64_t ppm = now[PPM];
     if (asked == ADJ_OFFSET_SS_READ) {
-        t->offset = now[WAY] == BY_ADJTIME ? 1000000 : 0;
-    } else if (now[WAY] == BY_TICKS) {
+        t->offset = now.way == BY_ADJTIME ? 1000000 : 0;
+    } else if (now.way == BY_TICKS) {
         t->tick = 10000 + ppm / 100;
         t->freq = ppm % 100 * 65536;
-    } else if (now[WAY] == BY_LOOP) { /* with a constant of 1: an eighth in each second */
+    } else if (now.way == BY_LOOP) { /* with a constant of 1: an eighth in each second */
         t->constant = 1;
         t->status &= ~STA_NANO;
         t->offset = ppm * 7;
@@ -90,7 +98,7 @@ static int64_t shift_ns(void) {
 }
 
 int clock_gettime(clockid_t id, struct timespec *ret) {
-    int64_t ns = true_ns(id) + (id == CLOCK_MONOTONIC_RAW ? 0 : slewed_ns());
+    int64_t ns = true_ns(id) + (id == CLOCK_MONOTONIC_RAW ? 0 : look().gained_ns);
     if (id == CLOCK_REALTIME)
         ns += gained_ns() + shift_ns();
     else if (getenv("ODD_CLOCK_ALL"))

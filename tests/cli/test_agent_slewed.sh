@@ -17,7 +17,7 @@ tidelock, path, name, ppm, way, every, limit = sys.argv[1:4] + [int(a) for a in 
 # The clock is ahead by the slack after 6 s and more, so that a busy machine does not make a late look a wrong one.
 SLACK_MS, LIFETIME_S = max(20, ppm * 6 // 1000), 2
 raw = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-slew = mmap.mmap(os.open(path, os.O_RDWR), 24)
+slew = mmap.mmap(os.open(path, os.O_RDWR), 48)
 said = {}  # when each verdict was first seen, in s, and how far the clock was then, in ms
 
 
@@ -37,8 +37,9 @@ deadline = time.time() + 60
 while look()[0] != "SAFE":
     assert time.time() < deadline, "never SAFE before it is slewed"
 since = raw()
-struct.pack_into("<qq", slew, 8, ppm, way)
-struct.pack_into("<q", slew, 0, since)
+struct.pack_into("<q", slew, 0, 1)  # as odd_clock.c has them: they hold when the sequence is even again
+struct.pack_into("<qqq", slew, 8, since, ppm, way)
+struct.pack_into("<q", slew, 0, 2)
 while "UNSAFE" not in said:
     before = truth_ms(since)
     verdict, offset = look()
@@ -61,7 +62,7 @@ PY
 
 follow() { # ppm, way, --every in ms, limit in s
     local name=slewed-$1-$2-$3 pid
-    "$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(24))' "$work/slew"
+    "$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(48))' "$work/slew"
     LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" agent --name "$name" --every "$3ms" 2>"$work/$name.err" &
     pid=$!
     until_true 20 published "$name" || fail "no record of $name: $(cat "$work/$name.err")"
@@ -71,6 +72,21 @@ follow() { # ppm, way, --every in ms, limit in s
     wait "$pid" 2>/dev/null
     expect 0 "$tidelock" agent --forget "$name"
 }
+# A correction that begins and ends between two looks: 150 ms at 83,333 ppm, of which the kernel reports nothing.
+"$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(48))' "$work/slew"
+LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" agent -v --name short --every 10m 2>"$work/short.err" &
+pid=$!
+rounds() { (($(grep -c ' us from the server' "$work/short.err") >= $1)); }
+until_true 30 rounds 3 || fail "no rounds: $(cat "$work/short.err")"
+before=$(grep -c ' us from the server' "$work/short.err")
+"$python" -c 'import struct, sys, time
+now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+open(sys.argv[1], "r+b").write(struct.pack("<6q", 2, now, 83333, 3, now + 150000000, 0))' "$work/slew"
+until_true 30 rounds $((before + 1)) || fail "a short correction is not seen: $(cat "$work/short.err")"
+kill "$pid"
+wait "$pid" 2>/dev/null
+expect 0 "$tidelock" agent --forget short
+
 published() { [[ -n $(redis GET "{tidelock:agents}:$1") ]]; }
 
 # SLEWS="ppm:way:every ..." takes others; the limit is longer than any bound of these.

@@ -94,6 +94,21 @@ moments moment_all(void) {
     return best;
 }
 
+/* CLOCK_MONOTONIC_RAW is the only clock that is not slewed. */
+int64_t moment_slewed_us(void) {
+    int64_t best_ns = INT64_MAX, slewed_ns = 0;
+
+    for (int i = 0; i < 5; i++) {
+        int64_t before = read_ns(CLOCK_MONOTONIC_RAW), monotonic = read_ns(CLOCK_MONOTONIC),
+                after = read_ns(CLOCK_MONOTONIC_RAW);
+        if (after - before < best_ns) {
+            best_ns = after - before;
+            slewed_ns = monotonic - before - best_ns / 2;
+        }
+    }
+    return slewed_ns / 1000;
+}
+
 /* The barriers keep the reading between the two of other clocks. */
 uint64_t moment_counter(void) {
 #if defined __x86_64__

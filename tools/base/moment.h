@@ -14,6 +14,10 @@ typedef struct {
 /** The readings are some microseconds apart. If the process is paused meanwhile, the interval becomes wide, not wrong. */
 moments moment_all(void);
 
+/** By how much the kernel has slewed this host's clocks since some moment in the past, in us. Only the difference of two
+ *  calls means something: the error of the crystal until then, and each correction, whatever else the kernel reports. */
+int64_t moment_slewed_us(void);
+
 /** The processor's counter, which ClockBound's daemon tells the time by; 0: this processor has none that is known. */
 uint64_t moment_counter(void);
 

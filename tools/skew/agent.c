@@ -3,6 +3,7 @@
  * result under a lease. Any host can then print the whole matrix.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -22,7 +23,9 @@
 /* A clock that is slewed faster is measured each SOON_MS: between two rounds its interval grows by as much as
  * the clock may move, so after 10 s at 83,333 ppm it would be too wide for a verdict. */
 #define FAST_PPM 500
-#define SPREAD 16 /* a round may come earlier by up to 1/16 of --every */
+#define SLEWED_MOST_PPM 500000
+#define SLEWED_LEAST_US 500 /* less may be the time between two readings */
+#define SPREAD 16           /* a round may come earlier by up to 1/16 of --every */
 #define EVERY_LEAST_MS 100
 #define NAME_RULE "1 to 64 letters, digits and any of . _ : -"
 #define STATUS_NOT_THERE 1 /* --forget: no such host */
@@ -69,6 +72,8 @@ typedef struct {
     bool unwritten;     /* the last write of the metrics failed */
     int32_t rate_ppm;   /* the clock's rate in the last round */
     int32_t slew_ppm;   /* the kernel's correction in the last round */
+    int64_t slewed_us;  /* and how far it had slewed the clock then, */
+    int64_t slewed_ms;  /* at this moment */
     skew_pace pace;
     int set; /* readable after the clock was set; -1: not available */
 } agent;
@@ -278,6 +283,18 @@ static void learn_pace(agent *agent, int32_t bound_ppm) {
         say("agent: the clock of %s runs correctly again", agent->name);
 }
 
+/* How fast the kernel has slewed the clock since the last round, on average. */
+static int32_t slewed_ppm(const agent *agent) {
+    int64_t ms = moment_ms() - agent->slewed_ms + 1,
+            ppm = llabs(moment_slewed_us() - agent->slewed_us) * 1000 / ms;
+    return agent->slewed_ms == 0 ? 0 : (int32_t)(ppm < SLEWED_MOST_PPM ? ppm : SLEWED_MOST_PPM);
+}
+
+static int32_t most_of(int32_t a, int32_t b, int32_t c) {
+    int32_t most = a > b ? a : b;
+    return most > c ? most : c;
+}
+
 static bool round_once(agent *agent) {
     static const skew_effort effort = {.samples = BURST, .for_ms = BURST_MS};
     kernel_clock kernel = moment_kernel();
@@ -288,13 +305,16 @@ static bool round_once(agent *agent) {
     int32_t between = rate > agent->rate_ppm ? rate : agent->rate_ppm;
     agent->rate_ppm = rate;
     agent->slew_ppm = kernel.slew_ppm;
-    /* Nor is the rate slower than the one observed. */
+    agent->slewed_us = moment_slewed_us();
+    agent->slewed_ms = moment_ms();
+    /* Nor is the rate slower than those observed. */
+    int32_t slewed = skew_rate(SKEW_DRIFT_PPM, slewed_ppm(agent));
     int32_t seen = skew_pace_ppm(&agent->pace) > 0
                        ? skew_rate(SKEW_DRIFT_PPM, skew_pace_ppm(&agent->pace))
                        : 0;
     skew_track_round(&agent->track);
     if (!look_for_server(agent) ||
-        !skew_self_measure(&agent->link, &agent->track, &effort, between > seen ? between : seen) ||
+        !skew_self_measure(&agent->link, &agent->track, &effort, most_of(between, seen, slewed)) ||
         !look_for_server(agent))
         return false;
     if (!agent->options->once)
@@ -334,12 +354,21 @@ static int64_t pause_ms(const agent *agent) {
     return every_ms - (int64_t)(drawn % (uint64_t)(every_ms / SPREAD + 1));
 }
 
+/* Has the clock been slewed since the last round by more than its record allows for? A correction may begin
+ * and end between two looks at what the kernel reports. */
+static bool was_slewed(const agent *agent) {
+    int64_t moved_us = llabs(moment_slewed_us() - agent->slewed_us),
+            may_us = (moment_ms() - agent->slewed_ms) * (SKEW_DRIFT_PPM / 2 + agent->slew_ppm) /
+                     1000;
+    return moved_us > may_us + SLEWED_LEAST_US;
+}
+
 /* Was the clock set since the last round, or has its daemon begun to correct it? */
 static bool is_overtaken(agent *agent) {
     skew_reading now = skew_reading_now();
     bool set = moment_set_seen(agent->set);
     return set || (agent->track.has_reading && !skew_unbroken(&agent->track, &now)) ||
-           moment_kernel().slew_ppm > agent->slew_ppm;
+           moment_kernel().slew_ppm > agent->slew_ppm || was_slewed(agent);
 }
 
 /* Waits until then, or until the published record is outdated. True: a signal ends the agent. */
