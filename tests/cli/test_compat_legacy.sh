@@ -88,7 +88,7 @@ read -r token fence <"$out"
 [[ $token == "$(redis GET s)" && $fence == 0 ]] || fail "lock --strict prints: $(cat "$out")"
 [[ $(redis EXISTS 'tidelock:{s}') == 0 ]] || fail "strict has made a sidecar"
 expect 1 "$tidelock" check --protocol timestamp --strict s
-grep -qE 'legacy client \(java\), free in ' "$out" || fail "check --strict says: $(cat "$out")"
+grep -qE 'known only by its stamp \(java\): a legacy client, or tidelock, free in ' "$out" || fail "check --strict says: $(cat "$out")"
 ! grep -q "$token" "$out" || fail "check shows what serves as a token"
 expect 0 "$tidelock" unlock --protocol timestamp --strict s "$token"
 assert_free s
