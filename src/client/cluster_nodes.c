@@ -204,7 +204,8 @@ static bool is_silent(const member *node) {
            tl__ms_until(node->silent, tl__mono_now()) >= SILENT_MS;
 }
 
-/* The report has the node's former address: its sender does not know yet that the node has moved. */
+/* The report has the node's former address: its sender does not know yet that the node has moved. Or the node
+ * has moved back: then it says so itself when it is asked. */
 static bool is_behind(const member *node, const tl_bytes name[TL_MEMBER_NAMES], uint16_t port) {
     bool lately = node->moved.ns != 0 && tl__ms_until(node->moved, tl__mono_now()) < BEHIND_MS;
     bool there = false;
@@ -215,6 +216,11 @@ static bool is_behind(const member *node, const tl_bytes name[TL_MEMBER_NAMES], 
     const tl_endpoint *at = &node->node.endpoint; /* unless another node was reported there */
     return lately && there && !is_silent(node) &&
            tl__member_is_called(node, tl__bytes_of(at->host), at->port);
+}
+
+/* Does the map come from the node itself? Then the node is at its former address again. */
+static bool is_by_itself(const cluster *view, const member *node) {
+    return tl__member_is_called(node, tl__bytes_of(view->asked_at.host), view->asked_at.port);
 }
 
 /* Must the node be asked at another address? It keeps its present one while that is among the reported names,
@@ -259,8 +265,12 @@ member *tl__member_reported(cluster *view, const tl_slot_node *reported, bool al
         return NULL;
     if (!node->id[0])
         tl__bytes_print(node->id, sizeof node->id, reported->id);
-    if (GUARD(moved_is_not_led_back) && known && is_behind(node, name, reported->port))
+    if (GUARD(moved_is_not_led_back) && known && is_behind(node, name, reported->port) &&
+        !(is_by_itself(view, node) && GUARD(node_knows_its_address))) {
+        atomic_store(&view->knows, node);
+        atomic_store(&view->wanted, true);
         return node;
+    }
     bool moves = is_to_move(node, name, reported->port);
     if (moves && !all && atomic_load(&node->site.generation) != 0) {
         if (view->learning)

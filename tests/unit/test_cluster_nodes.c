@@ -76,12 +76,16 @@ static void end_map(world *w, unsigned first) {
 }
 
 /* It has been asked for by now, or is in this turn. */
-static void give_map(world *w) {
-    peer_accept(&w->node);
-    peer_expect(&w->node, "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n");
-    peer_send(&w->node, w->map);
+static void give_map_by(world *w, peer *node) {
+    peer_accept(node);
+    peer_expect(node, "*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n");
+    peer_send(node, w->map);
     while (cluster_of(w)->asking)
-        peer_turn(&w->node, tl__mono_now());
+        peer_turn(node, tl__mono_now());
+}
+
+static void give_map(world *w) {
+    give_map_by(w, &w->node);
 }
 
 static tl_member *member_of_slot(const world *w, unsigned slot) {
@@ -196,6 +200,26 @@ TEST(a_node_that_has_moved_is_not_led_back_by_one_that_has_not_heard_it) {
     (void)tell_of(&w, "127.0.0.2", 7000, "one", NULL, NULL);
     assert_string_equal(m->node.endpoint.host, "127.0.0.2");
     assert_int_equal(atomic_load(&m->site.generation), generation + 1);
+    close_world(&w);
+}
+
+/* Another's report may be old, the node's own isn't. */
+TEST(a_node_that_has_moved_back_is_asked_itself_and_followed) {
+    world w;
+    peer self;
+    open_world(&w);
+    peer_listen(&self);
+    self.drive = drive;
+    self.near = &w;
+    tl_member *m = tell_of(&w, "127.0.0.1", 7000, "one", NULL, NULL);
+    assert_ptr_equal(tell_of(&w, "127.0.0.1", self.port, "one", NULL, NULL), m);
+    assert_ptr_equal(tell_of(&w, "127.0.0.1", 7000, "one", NULL, NULL), m);
+    assert_int_equal(m->node.endpoint.port, self.port);
+    w.now = tl__mono_add_ms(w.now, MAPS_MS);
+    give_map_by(&w, &self);
+    assert_int_equal(m->node.endpoint.port, 7000);
+    assert_int_equal(serving(&w), 2);
+    peer_close(&self);
     close_world(&w);
 }
 
