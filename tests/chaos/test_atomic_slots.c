@@ -292,6 +292,8 @@ TEST(a_slot_that_moves_back_and_forth_keeps_the_count) {
     }
     contest_end();
     ASSERT_GOES_ON(held);
+    print_message("the lock that is held was at risk %d times\n",
+                  lock_events_count_of(events, TL_AT_RISK));
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
 }
 

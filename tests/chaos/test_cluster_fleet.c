@@ -11,7 +11,7 @@
  *   other; counted.
  * - a slot that is moved while a lock rests, or before it is to rest: it rests until its end.
  * - a master replaced by its replica twice: counted; killed with `quiet_ms`: counted; stopped: LOST by the deadline.
- * - a node announces another port: its locks are held.
+ * - a node announces another port, and its own again: its locks are held.
  * - a slot without a node; a server that is no cluster node: UNAVAILABLE "CLUSTERDOWN", "is no node of a cluster".
  */
 #include "arena.h"
@@ -341,7 +341,7 @@ static void announce(const real_node *node, const char *setting, int port) {
 }
 
 /* It leads there through a proxy. */
-TEST(a_lock_is_kept_when_its_node_announces_another_port) {
+TEST(a_lock_is_kept_when_its_node_announces_another_port_and_its_own_again) {
     NEEDS_SERVER(REAL_SEVEN);
     static const char setting[] = "cluster-announce-port";
     lock_events *events = make_events();
@@ -360,11 +360,13 @@ TEST(a_lock_is_kept_when_its_node_announces_another_port) {
     }
     await_renewals(client, 1);
     ASSERT_GOES_ON(held);
-    ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
-    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
     announce(node, setting, 0);
     for (int i = 0; i < real_fleet_servers(fleet); i++)
         WAIT_FOR(MOVE_MS, knows_at_its_port(real_fleet_server(fleet, i), node));
+    await_renewals(client, 2);
+    ASSERT_GOES_ON(held);
+    ASSERT_RESULT(tl_lock_release(held, &said), TL_OK);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
     proxy_free(other);
 }
 
