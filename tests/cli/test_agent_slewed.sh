@@ -74,7 +74,8 @@ follow() { # ppm, way, --every in ms, limit in s
 }
 # A correction that begins and ends between two looks: 150 ms at 83,333 ppm, of which the kernel reports nothing.
 "$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(48))' "$work/slew"
-LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" agent -v --name short --every 10m 2>"$work/short.err" &
+: >"$work/short.err"
+LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" agent -v --name short --every 10m 2>>"$work/short.err" &
 pid=$!
 rounds() { (($(grep -c ' us from the server' "$work/short.err") >= $1)); }
 until_true 30 rounds 3 || fail "no rounds: $(cat "$work/short.err")"

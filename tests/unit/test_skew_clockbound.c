@@ -272,6 +272,48 @@ TEST(two_witnesses_that_are_apart_are_shown_both) {
     assert_non_null(strstr(host.detail, "chronyd"));
 }
 
+/* Random fleets, judged without the row and with it. */
+static skew_verdict verdict_of(skew_host *hosts, int n, int64_t slack_us) {
+    skew_result r = {
+        .rule = {SKEW_HOLD(60000000, 60000000 - slack_us), .warn_percent = 50, .drift_ppm = 200},
+        .hosts = hosts,
+        .host_count = n};
+    assert_true(skew_judge(&r));
+    skew_verdict verdict = r.verdict;
+    skew_result_end(&r);
+    return verdict;
+}
+
+TEST(a_witness_never_makes_a_verdict_better) {
+    int better = 0, worse = 0;
+    srandom(37);
+    for (int run = 0; run < 3000; run++) {
+        skew_host hosts[5], again[5];
+        int n = (int)(random() % 4);
+        for (int i = 0; i < n; i++) {
+            int64_t lo = random() % 400000 - 200000;
+            hosts[i] = (skew_host){.instrument = "agent",
+                                   .known = random() % 5 > 0,
+                                   .missing = random() % 9 == 0,
+                                   .offset = {lo, lo + random() % 20000},
+                                   .status = "ok"};
+            (void)snprintf(hosts[i].name, sizeof hosts[i].name, "host%d", i);
+        }
+        segment s = random() % 2 ? two() : three();
+        s.status = (int32_t)(random() % 5);
+        s.bound_ns = random() % 400000000;
+        int64_t slack_us = random() % 400000, age_ns = random() % 4 ? S : -S;
+        memcpy(again, hosts, sizeof hosts);
+        again[n] = judge_at(&s, after(age_ns, random() % 800000 - 400000), 200);
+        skew_verdict with = verdict_of(again, n + 1, slack_us),
+                     without = verdict_of(hosts, n, slack_us);
+        better += with < without;
+        worse += with > without;
+    }
+    assert_int_equal(better, 0);
+    assert_true(worse > 0);
+}
+
 /* ---- the file ------------------------------------------------------------------------------------ */
 
 static char path[64];
