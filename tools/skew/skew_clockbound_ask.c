@@ -96,13 +96,14 @@ static bool is_trusted(clockbound_report *report, int fd) {
 
 void clockbound_ask(clockbound_report *report, const char *path) {
     const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK; /* a FIFO must not hold us up */
-    int fd = open(path[0] ? path : FILE_3, flags);
+    const char *tried = path[0] ? path : FILE_3;
+    int fd = open(tried, flags);
 
-    *report = (clockbound_report){.status = "unknown"};
+    *report = (clockbound_report){.status = "silent"};
     if (fd < 0 && errno == ENOENT && !path[0])
-        fd = open(FILE_2, flags);
+        fd = open(tried = FILE_2, flags);
     if (fd < 0) {
-        (void)fail_with(report, "silent", "ClockBound's file: ", strerror(errno));
+        (void)snprintf(report->why, sizeof report->why, "%.100s: %s", tried, strerror(errno));
         return;
     }
     report->known = is_trusted(report, fd) && take(report, fd);
