@@ -156,18 +156,20 @@ def dashboard(folder, has, queries):
     return used
 
 
-def check_causes(folder, has):
+def check_causes(folder, paths):
     """A cause of a loss that the library knows and the tool does not print would be missed by all."""
     with open(os.path.join(folder, "..", "..", "include", "tidelock", "tidelock.h"), encoding="utf-8") as file:
         known = {name.lower() for name in re.findall(r"^ *TL_LOST_(\w+),", file.read(), re.M)}
-    for cause in sorted(known - has.get("tidelock_losses_total", {}).get("cause", set())):
-        problems.append(f"tidelock_losses_total: no line for the cause {cause}")
+    for path in paths:
+        losses = printed([path]).get("tidelock_losses_total", {"cause": known})
+        for cause in sorted(known - losses["cause"]):
+            problems.append(f"{os.path.basename(path)}: losses have no line for the cause {cause}")
 
 
 def main():
     folder, queries, *paths = sys.argv[1:]
     has = printed(paths)
-    check_causes(folder, has)
+    check_causes(folder, paths)
     used = rules(folder, has) | dashboard(folder, has, queries)
     base = {re.sub(r"_(bucket|sum|count)$", "", name) if "le" in labels else name for name, labels in has.items()}
     base = {name for name in base if not re.search(r"_seconds_(sum|count)$", name)}

@@ -40,11 +40,10 @@ static void put_durations(const char *name, const char *help, const tl_durations
 }
 
 static void put_losses(const tl_stats *stats) {
-    static const char *const causes[] = {[TL_LOST_EXPIRED] = "expired",
-                                         [TL_LOST_TAKEN] = "taken",
-                                         [TL_LOST_GONE] = "gone",
-                                         [TL_LOST_MAX_HOLD] = "max_hold",
-                                         [TL_LOST_STALLED] = "stalled"};
+    static const char *const causes[] = {
+        [TL_LOST_EXPIRED] = "expired", [TL_LOST_TAKEN] = "taken",
+        [TL_LOST_GONE] = "gone",       [TL_LOST_MAX_HOLD] = "max_hold",
+        [TL_LOST_STALLED] = "stalled", [TL_LOST_DISRUPTED] = "disrupted"};
     head("losses_total", "counter", "Locks that were lost while they were held, by cause.");
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
         if (causes[i])
