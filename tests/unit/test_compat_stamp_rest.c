@@ -158,6 +158,15 @@ TEST(what_was_freed_instead_is_no_success) {
     expect(&f, TL_EEXPIRED, false);
 }
 
+/* Our own, past its end by some legacy client's clock: it is freed, and that is no rest. */
+TEST(a_stamp_of_ours_that_is_over_is_freed_and_does_not_rest) {
+    begin();
+    for (int i = 0; f.status == TL_GO && i < 3; i++)
+        (void)feed_reply(&f, i < 2 && args() > 8 ? "'%s'" : "1", text_of(START_MS + T_MS));
+    feed_assert_asked(&f, "release");
+    expect(&f, TL_EEXPIRED, false);
+}
+
 /* ---- where it can't be done -------------------------------------------------------------------- */
 
 /* The stamp stays until its end: nobody acquires the lock within the period. */

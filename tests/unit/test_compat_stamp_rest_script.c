@@ -84,6 +84,22 @@ TEST(an_adopted_lock_rests_from_its_acquire_on) {
     K_HOLDS("1700000101000");
 }
 
+/* From M before its end on a legacy client may have read that it has expired: its GETSET may come behind the rest. */
+TEST(a_stamp_that_may_be_called_expired_does_not_rest) {
+    fake_redis_set_time(server, INT64_C(1700000059000000) - 1);
+    assert_int_equal(number_of(RESTS(OF_UNIT_MS)), 1);
+    anew();
+    fake_redis_set_time(server, INT64_C(1700000059000000));
+    holds("answer", RESTS(OF_UNIT_MS), STAMP);
+    K_HOLDS(STAMP);
+    S_HAS("token", TOKEN);
+    anew();
+    (void)SAY(L("SET"), L(K), L(LOSERS));
+    fake_redis_set_time(server, INT64_C(1700000059400000));
+    holds("answer", RESTS(OF_UNIT_MS, L(LOSERS), L(LOSERS)), LOSERS);
+    K_HOLDS(LOSERS);
+}
+
 /* A renewal has made it a token, its answer lost. */
 TEST(a_token_rests_as_a_token) {
     (void)SAY(L("SET"), L(K), L(TOKEN));

@@ -11,6 +11,9 @@
 -- K becomes "resting US TOKEN", with the server's time at which the rest began. S gives that text as the holder's token: so every
 -- client, old or new, takes the lock for another's, even if somebody deletes K. With the same token again nothing moves.
 --
+-- Where a legacy client's clock, M ahead, may have called the stamp expired, it does not rest: that client's GETSET may be on its
+-- way, and would end the rest. Then K's stamp is the answer, as if another held it.
+--
 -- A stamp becomes a stamp again, as legacy clients read nothing else. They compare it with clocks that may be M ahead: so it
 -- ends M after the rest. S binds for M after that, as for every stamp. It may move K back, as it takes what a release does; a loser's not.
 --
@@ -30,7 +33,7 @@ if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock
 end
 local text = type(found) == 'string' and found
-local s = S and redis.pcall('HMGET', S, 'token', 'value', 'since', 'fence', 'line', 'next') or {}
+local s = S and redis.pcall('HMGET', S, 'token', 'value', 'since', 'fence', 'line', 'next', 'until') or {}
 if s.err and not string.find(s.err, 'wrong kind of value', 1, true) then
     return {err = s.err .. ' (hmget)'}
 end
@@ -38,6 +41,12 @@ local by, next = string.match(s[6] or '', '^(%S+) %S* (%S+)$') -- a renewal of K
 local known = text == s[2] or text == ARGV[13] or by == token and text == next
 -- without rest_compares: local mine = text
 local mine = text and (text == token or s[1] == token and known)
+if mine and ARGV[9] and text ~= token then
+    -- S binds for M after the stamp
+    local ends = text == ARGV[13] and ARGV[14] * 1000 or (tonumber(s[7] or '') or 0) - ARGV[11] * 1000
+    -- without stamp_rests_in_time:
+    mine = now < ends - ARGV[11] * 1000
+end
 local rest, value, skew, longer, px = text and text == s[2] and s[1] or text, text, 0, 0, nil
 -- without repeated_rest_known: local rests, till = false, nil
 local rests, till = text and string.match(rest, '^resting %d+ (.*)$') == token, nil
