@@ -847,6 +847,23 @@ static void replica_back(sim_world *w, void *who, uint32_t server) {
     sim_tell(w, "", SIM_ALL, "server %d is back", (int)server);
 }
 
+static void back_empty(sim_world *w, void *who, uint32_t server) {
+    int replica = ((int)server + SIM_SHARDS) % (2 * SIM_SHARDS);
+    (void)who;
+    sim_server_start(w, (int)server, false);
+    if (w->follows[replica] && w->server[replica].up)
+        sim_replica_join(w, replica);
+    sim_tell(w, "", SIM_ALL, "server %d is back, empty", (int)server);
+}
+
+void sim_cluster_empty(sim_world *w, int server) {
+    w->stats.restarts++;
+    sim_server_kill(w, server);
+    sim_tell(w, "", SIM_ALL, "server %d dies", server);
+    sim_put(w, w->now + SIM_MS + sim_draw_part(w, 0, 60), SIM_RANK_NET, back_empty, w,
+            (uint32_t)server);
+}
+
 static void kill_replica(sim_world *w, int server, sim_ns until) {
     if (w->change.on || !w->follows[server] || !w->server[server].up)
         return;

@@ -11,6 +11,8 @@
  * A migration ends where it stands when it is cancelled, when its time is over, or when another takes over from the source
  * or the target: then the target drops its copies.
  *
+ * With `empties` a target may restart without data just before it takes the slot, or just after: as a master that restarts.
+ *
  * Assumed: the target takes the slot, and the source hears of it, before the pause ends; and the target's clock isn't ahead.
  * `doubtful` and `uphill` break these: both masters may serve the slot for a while, and locks end early.
  */
@@ -19,7 +21,8 @@
 #include "world.h"
 
 #define CANCELLED 7 /* one of so many and one is; */
-#define HELD_UP 7   /* and of messages between the two */
+#define EMPTIES 4 /* of so many and one targets one dies before it takes the slot, and one after */
+#define HELD_UP 7 /* and of messages between the two */
 
 static sim_slot *slot_of(sim_world *w, const sim_handover *h) {
     return &w->cluster.slot[h - w->cluster.handover];
@@ -199,6 +202,18 @@ static bool is_ready(sim_world *w, sim_handover *h, uint32_t number, int server,
     return false;
 }
 
+/* Keys that are over by the source's clock, and not by the target's. */
+static int64_t count_back(sim_world *w, const sim_handover *h, const sim_slot *s) {
+    int64_t there_ms = sim_clock_read(&w->server[h->from].wall, w->now) / SIM_MS,
+            here_ms = sim_clock_read(&w->server[h->to].wall, w->now) / SIM_MS, n = 0;
+    for (int i = 0; i < w->cfg.keys; i++) {
+        bool its = fake_redis_slot(w->key[i].k) == s->number;
+        int64_t ends_ms = its ? fake_redis_peek_expiry(w->server[h->to].r, 0, w->key[i].k) : 0;
+        n += ends_ms > here_ms && ends_ms <= there_ms;
+    }
+    return n;
+}
+
 static void take(sim_world *w, void *who, uint32_t number) {
     sim_handover *h = who;
     sim_slot *s = slot_of(w, h);
@@ -209,11 +224,19 @@ static void take(sim_world *w, void *who, uint32_t number) {
         fail(w, h);
         return;
     }
+    int64_t dies = w->cfg.empties && !w->calm ? sim_draw(w, 0, EMPTIES) : EMPTIES;
+    if (dies == 0) { /* the source waits in vain until the pause is over */
+        sim_cluster_empty(w, h->to);
+        return;
+    }
     w->went_back += ahead < 0 ? -ahead : 0;
     h->state = SIM_TAKEN;
     w->stats.atomic++;
+    w->stats.keys_back += count_back(w, h, s);
     sim_cluster_give(w, s, h->heir, h->from);
     look_at_keys(w);
+    if (dies == 1)
+        sim_cluster_empty(w, h->to);
 }
 
 static void give(sim_world *w, sim_handover *h) {

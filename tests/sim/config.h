@@ -182,6 +182,7 @@ typedef struct {
     bool drains;       /**< so as Redis does it, and not Valkey */
     bool doubtful;     /**< broken: the former owner may write again before it has heard */
     int64_t deaf_ms;   /**< broken: and hears of nothing for so long */
+    bool empties;      /**< the target restarts without data, before or after it takes the slot */
     bool uphill;       /**< broken: they move to masters whose clock is ahead, too */
     bool clears_reign; /**< operators delete the reign keys of slots that move */
     int64_t pause_ms;  /**< writes are postponed for so long at most */

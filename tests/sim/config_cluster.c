@@ -42,7 +42,8 @@
  * target, or a target's clock is ahead. Then two may hold a lock. With `quiet_ms` of T and a second two were seen after
  * the former only where a slot returned with its reign key (`cluster-atomic-returns`); and where the source granted what
  * had expired there, while its holder had renewed it at the target. Where it hears of nothing for long (`deaf`), though
- * clients reach it, the latter happens often (`cluster-atomic-deaf`). `cluster-atomic=stamps`: the same with what follows.
+ * clients reach it, the latter happens often (`cluster-atomic-deaf`). Where the target restarts without data
+ * (`empties`), `quiet_ms` of T suffices. `cluster-atomic=stamps`: the same with what follows.
  *
  * `cluster-stamps`: one to three tidelock clients (bridge and timestamp) and up to two Java clients on one or two keys.
  * Java follows redirections (raw.c). M is how far any legacy clock is from any server's; each server keeps to half of
@@ -183,7 +184,7 @@ int64_t sim_config_pause_ms(const sim_config *c) {
 static bool loses_nothing(const sim_config *c) {
     bool led = c->fault[SIM_SWITCH] == 0 || c->ways == 1 << SIM_LED;
     bool open = c->fault[SIM_MOVE] && c->fault[SIM_SWITCH];
-    return led && !(open && c->forgets_open) && !c->doubtful && !c->uphill;
+    return led && !(open && c->forgets_open) && !c->doubtful && !c->uphill && !c->empties;
 }
 
 bool sim_config_cluster_keeps(const sim_config *c) {

@@ -322,6 +322,20 @@ static bool doubt_is_waited_for(const sim_stats *s) {
            s->overlaps == 0;
 }
 
+static bool behind_comes_back(const sim_stats *s) {
+    return s->atomic > 0 && s->keys_back > 0 && s->takes > 0 && s->overlaps == 0 &&
+           s->fences_back == 0;
+}
+
+static bool emptied_is_waited_for(const sim_stats *s) {
+    return s->atomic > 0 && s->restarts > 0 && s->quiet_refused > 0 && s->takes > 0 &&
+           s->overlaps == 0;
+}
+
+static bool emptied_overlaps(const sim_stats *s) {
+    return s->atomic > 0 && s->restarts > 0 && s->overlaps > 0;
+}
+
 static bool uphill_overlaps(const sim_stats *s) {
     return s->atomic > 0 && s->doubted == 0 && s->astray == 0 && s->overlaps > 0;
 }
@@ -676,6 +690,10 @@ static bool the_tool_sets_right(const sim_stats *s) {
 #define DEAF                                                                                       \
     "same-clocks ttl=6000 hold=20000 hand-over=100 until=60000 move=300 doubtful drains=1 "        \
     "quiet=7000 clears-reign "
+
+#define BEHIND "ttl=300 hold=900 hand-over=600 until=2000 move=60 "
+
+#define EMPTIES "same-clocks ttl=300 hold=900 hand-over=100 until=20000 move=60 empties "
 
 #define CLUSTER_STAMPS                                                                                        \
     "cluster-stamps dialect=0 off=all level=458767 ttl=1200 java-ttl=1200 java-writes=1200 margin=60 lag=40 " \
@@ -1229,6 +1247,14 @@ const sim_scenario sim_scenarios[] = {
     {"cluster-atomic-deaf",
      "the same, and the source hears nothing for 15 s, though clients reach it: one is held twice",
      1, 100, ATOMIC DEAF "deaf=15000", doubt_overlaps},
+    {"cluster-atomic-empty",
+     "the target restarts without data in the midst of a move: with quiet_ms T no lock is held twice",
+     1, 60, ATOMIC EMPTIES "quiet=600", emptied_is_waited_for},
+    {"cluster-atomic-emptied", "the same without quiet_ms: a lock is held twice", 1, 60,
+     ATOMIC EMPTIES, emptied_overlaps},
+    {"cluster-atomic-behind",
+     "the target's clock is behind, and locks that expire in the pause come back there: for a while",
+     1, 400, ATOMIC BEHIND, behind_comes_back},
     {"cluster-atomic-ahead", "the target's clock is ahead, and locks end early: one is held twice",
      1, 60, ATOMIC "move=60 uphill", uphill_overlaps},
 };

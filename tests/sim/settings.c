@@ -79,6 +79,7 @@ static const setting settings[] = {
     SETTING("drains", drains, 1),
     SETTING("doubtful", doubtful, 1),
     SETTING("deaf", deaf_ms, 1),
+    SETTING("empties", empties, 1),
     SETTING("uphill", uphill, 1),
     SETTING("clears-reign", clears_reign, 1),
     SETTING("hand-over", pause_ms, 1),

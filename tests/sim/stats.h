@@ -153,6 +153,7 @@
     X(maps, "times that a node told which slots are where")                                        \
     X(slots_closed, "slots that have moved")                                                       \
     X(keys_moved, "keys that have moved with them")                                                \
+    X(keys_back, "keys of a lock that had expired there, and came back where a clock is behind")   \
     X(atomic, "slots that have moved at one moment")                                               \
     X(atomic_failed, "and that stayed, as their migration failed")                                 \
     X(postponed, "times that a connection waited for the end of its pause")                        \

@@ -967,6 +967,8 @@ bool sim_cluster_serves(sim_world *w, int server, tl_bytes key);
 /** All keys of the slot, with their ends, in place of what is there; and without copies. */
 void sim_cluster_copy_slot(sim_world *w, const sim_slot *slot, int from, int to);
 void sim_cluster_drop_slot(sim_world *w, const sim_slot *slot, int server);
+/** A master dies, and comes back without data. */
+void sim_cluster_empty(sim_world *w, int server);
 /** It is another shard's; the others hear of it, its former owner among the first. */
 void sim_cluster_give(sim_world *w, sim_slot *slot, int shard, int from);
 
