@@ -10,9 +10,10 @@
 #include "ground/guard.h"
 #include "protocol/look.h"
 
-#define AT_ONCE 50  /* keys in one step of a scan */
-#define LISTED 100  /* keys of a lock that are listed, without their values */
-#define AGAIN_MAX 2 /* how many other members it asks */
+#define AT_ONCE 50   /* keys in one step of a scan */
+#define LISTED 100   /* keys of a lock that are listed, without their values */
+#define READ_AGAIN 8 /* keys of a lock that are read again with their values */
+#define AGAIN_MAX 2  /* how many other members it asks */
 
 enum { REACH = 1, FIRST, SECOND, THIRD }; /* exchanges, and their tickets */
 
@@ -221,6 +222,45 @@ static bool find_contender(const tl_reply *answer, tl_bytes k, tl_etcd_found *re
     return found;
 }
 
+static bool is_seen_last(const tl_etcd_ask *ask, const tl_etcd_found *found) {
+    return (uint64_t)found->created + 1 == ask->cursor;
+}
+
+/* Its place among the first keys, behind the very first; 0: it is none of them. */
+static uint32_t place_of_last(const tl_etcd_ask *ask, const tl_reply *reply) {
+    tl_etcd_found f;
+    for (uint32_t i = 1; i < READ_AGAIN && tl__etcd_find_name(reply, 1, i, &f); i++)
+        if (is_seen_last(ask, &f))
+            return i;
+    return 0;
+}
+
+/* Etcd has left out the leases behind the first key, and a name alone may be others' data. So read all up to the
+ * key that was seen last again, with values and leases. Values may be large: so only a few are read. */
+static tl_status read_again(tl_etcd_ask *asking, uint32_t last, const tl_event *event,
+                            tl_out *out) {
+    asking->listed = last + 1;
+    tl__etcd_see(ask(asking, event, out), tl__bytes(asking->room, asking->room_n), asking->listed,
+                 LISTED, out);
+    return TL_GO;
+}
+
+static tl_status found_listed(tl_etcd_ask *ask, const tl_event *event) {
+    tl_etcd_found f, first;
+    const tl_reply *reply = event->replied.reply;
+    tl_bytes k = tl__bytes(ask->room, ask->room_n);
+    size_t i = 0;
+    while (event->replied.count > 0 && tl__etcd_find(reply, 0, i, &first) &&
+           !tl__etcd_contends(k, &first))
+        i++;
+    if (event->replied.count == 0 || !tl__etcd_find(reply, 0, i, &first) ||
+        !is_seen_last(ask, &first) || !tl__etcd_find(reply, 0, 0, &f))
+        return TL_END;
+    tell(&ask->info, &f, k, count_behind(k, reply));
+    ask->found(k.p, k.n, &ask->info, ask->ctx);
+    return TL_END;
+}
+
 /* The last key seen is the contender whose lock was asked about. Report the lock only if that contender is
  * its first one: the others would report the same lock again. A key that blocks the lock is reported with
  * it. */
@@ -230,7 +270,11 @@ static tl_status found(tl_etcd_ask *asking, const tl_event *event, tl_out *out) 
     if (!tl__etcd_find(reply, 0, 0, &f))
         return TL_END;
     tl_bytes k = tl__bytes(asking->room, asking->room_n);
-    if (!find_contender(reply, k, &first) || (uint64_t)first.created + 1 != asking->cursor)
+    bool any = find_contender(reply, k, &first);
+    uint32_t last = any && first.lease == TL_ETCD_NO_LEASE_KNOWN ? place_of_last(asking, reply) : 0;
+    if (last > 0 && GUARD(names_are_read_again))
+        return read_again(asking, last, event, out);
+    if (!any || !is_seen_last(asking, &first))
         return TL_END;
     tell(&asking->info, &f, k, count_behind(k, reply));
     bool own = f.created == first.created;
@@ -274,7 +318,7 @@ static tl_status answered(tl_etcd_ask *ask, const tl_event *event, tl_out *out) 
     if (ask->exchange == REACH)
         return first(ask, event, out);
     if (ask->exchange == THIRD)
-        return found_left(ask, event);
+        return ask->listed > 0 ? found_listed(ask, event) : found_left(ask, event);
     if (is_elsewhere(event) && asks_another(ask, event))
         return reach(ask, ask->limit, out);
     if (event->replied.count < 1)

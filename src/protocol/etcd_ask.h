@@ -25,6 +25,7 @@ typedef struct {
     const tl_lock_info *seen; /**< BREAKS: the lock that was seen; NULL: remove any lock */
     void *ctx;
     tl_mono limit;
+    uint32_t listed; /**< SCANS: so many keys are read with their values at last; 0: none */
     uint8_t exchange, again;
     /** SCANS: the name of the lock that it asks about. BREAKS: the part of the holder's key behind "K/" */
     char room[TL_KEY_MAX];

@@ -270,7 +270,9 @@ static void scan(const found *one, const found *keys) {
     tl__gateway_release(f.gateway);
     if (f.status == TL_GO)
         answer_see(keys, f.out.send.count > 1 ? 5 : -1);
-    if (f.status == TL_GO)
+    if (f.status == TL_GO && f.ask.listed > 0)
+        answer_see(keys, -1);
+    else if (f.status == TL_GO)
         answer_left();
     assert_int_equal(f.status, TL_END);
 }
@@ -313,6 +315,25 @@ TEST(where_leases_are_not_told_without_values_contenders_are_known_by_their_name
     scan(&first, blocked);
     assert_string_equal(f.told, "k 2 blocked by a key that is no contender: k/db;");
     scan(&data, blocked);
+    assert_string_equal(f.told, "");
+}
+
+/* Data of others whose names end as a lease's number does are no contenders: their leases and values say so. */
+TEST(where_leases_are_not_told_a_scan_reads_up_to_what_it_saw) {
+    const found one = {"k/1abcdefabcdef", "data", 2, 0}, two = {"k/1abcdefabcdeff", "data", 3, 0},
+                lock = {"k/" OURS, OWNER, 4, OUR_LEASE}, next = {"k/1abcdefabcdefabd", OWNER, 5, 9};
+    const found data[] = {one, two, {NULL, NULL, 0, 0}};
+    const found locked[] = {one, two, lock, next, {NULL, NULL, 0, 0}};
+    f.leaseless = true;
+    for (int i = 0; i < 2; i++) {
+        scan(&data[i], data);
+        assert_string_equal(f.told, "");
+        scan(&data[i], locked);
+        assert_string_equal(f.told, "");
+    }
+    scan(&lock, locked);
+    assert_string_equal(f.told, "k 3 blocked by a key that is no contender: k/1abcdefabcdef;");
+    scan(&next, locked);
     assert_string_equal(f.told, "");
 }
 
