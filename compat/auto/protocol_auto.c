@@ -72,7 +72,7 @@ static tl_status keep(tl_try *attempt, const tl_job *job, const tl_event *event,
     uint8_t speaks = job->hold.proof.held_by - 1;
     bool without_scripts = tl__proof_stamp(&job->hold.proof).capped_until.ns == TL_NEVER.ns;
     bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
-                  tl__lease_lasts(lease, event->now);
+                  tl__lease_lasts(lease, event);
     return become(attempt, row_of(speaks), drains,
                   drains ? tl__mono_min(attempt->until, lease->until) : attempt->until, job, event,
                   out);
@@ -93,7 +93,7 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
     if (attempt->result.op == TL_RENEW && job->hold.proof.held_by)
         return keep(attempt, job, event, out);
     /* A renewal of a lock acquired elsewhere also writes what the phase demands. */
-    if (GUARD(lease_lasts) ? tl__lease_lasts(lease, event->now) : lease->until.ns != 0)
+    if (GUARD(lease_lasts) ? tl__lease_lasts(lease, event) : lease->until.ns != 0)
         return act(attempt, job, lease, event, out);
     tl__phase_send(tl__namespace_for(&job->rules), attempt->ticket, attempt->by, event, out);
     return TL_GO;

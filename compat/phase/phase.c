@@ -114,8 +114,11 @@ void tl__lease_merge(tl_lease *known, const tl_lease *read) {
         *known = *read;
 }
 
-bool tl__lease_lasts(const tl_lease *lease, tl_mono now) {
-    return tl__ns_until(now, lease->until) > lease->lease_ms * TL_NS_PER_MS / LAST;
+bool tl__lease_lasts(const tl_lease *lease, const tl_event *event) {
+    bool disrupted = GUARD(lease_before_disruption) &&
+                     tl__is_disrupted(lease->reported, event->server->disrupted);
+    return !disrupted &&
+           tl__ns_until(event->now, lease->until) > lease->lease_ms * TL_NS_PER_MS / LAST;
 }
 
 /* ---- keeping it fresh ------------------------------------------------------------------------ */

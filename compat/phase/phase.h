@@ -91,7 +91,7 @@ void tl__phase_send(const tl_namespace *ns, uint16_t ticket, tl_mono by, const t
 tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *event, tl_out *out);
 
 /** Does the lease last long enough to act by it? Otherwise read the phase again. */
-bool tl__lease_lasts(const tl_lease *lease, tl_mono now);
+bool tl__lease_lasts(const tl_lease *lease, const tl_event *event);
 
 /* ---- keeping a lease fresh ---------------------------------------------------------------------- */
 

@@ -110,7 +110,7 @@ static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *event) {
     const tl_rules *rules = &job->rules;
     if (stamp->kind != TL_STAMP_GOOD || !GUARD(losers_stamp) ||
-        (GUARD(losers_while_held) && !tl__mono_before(event->now, job->hold.believed)))
+        (GUARD(losers_while_held) && !tl__job_believes(job, job->hold.believed, event->now)))
         return false;
     int64_t read_ms = stamp->written_ms -
                       rules->legacy_ttl_min_ms; /* what its writer's clock showed */

@@ -315,7 +315,7 @@ static tl_status looked(tl_stamp_try *stamp_try, const tl_job *job, const tl_eve
     if (event->replied.reply->type == TL_REPLY_NIL)
         return absent(stamp_try, job, event, out);
     (void)tl__reply_text(event->replied.reply, &value);
-    if (tl__stamp_alone_owns(job, value) && tl__mono_before(event->now, job->hold.believed))
+    if (tl__stamp_alone_owns(job, value) && tl__job_believes(job, job->hold.believed, event->now))
         return TL_END;
     return overwritten(stamp_try, job, value, event, out);
 }

@@ -271,7 +271,7 @@ static tl_status compare_answered(tl_stamp_try *stamp_try, const tl_job *job, co
     if (!same)
         return tl__try_not_released(&stamp_try->try, 0, out);
     tl_mono deadline = believed(job, event, end_ms);
-    if (GUARD(del_in_time) && !tl__mono_before(event->now, deadline))
+    if (GUARD(del_in_time) && !tl__job_believes(job, deadline, event->now))
         return tl__try_not_released(&stamp_try->try, -1, out);
     if (GUARD(del_in_time) && !has_time_for_del(job, event, deadline))
         return TL_END;

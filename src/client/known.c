@@ -51,6 +51,7 @@ const tl_server *tl__node_server(tl_node *node, tl_mono now, tl_server *room) {
              (GUARD(copy_is_renewed) && node->seen_changes != atomic_load(&node->changes)))
         node->seen_changes = copy_server(node, &node->seen);
     tl_server *server = room ? room : &node->seen;
+    server->disrupted = tl__disrupted_at(&node->client->disruptions);
     if (node->client->protocol->reads_wall)
         read_wall(server, now);
     return server;

@@ -164,6 +164,7 @@ void tl__lock_refill_job(tl_job *ret, const tl_lock *lock) {
     ret->fences = stood_ms == 0 ? 0 : lock->fair ? 1 : TL_FENCES;
     ret->rules = lock->rare->rules;
     ret->hold.proof = lock->proof;
+    ret->hold.proved = (tl_mono){atomic_load(&lock->proved_ns)};
     ret->hold.disrupted = tl__disrupted_at(&lock->client->disruptions);
     ret->hold.copied = tl__lock_is_copied(lock);
     ret->hold.believed = (tl_mono){atomic_load(&lock->deadline_ns)};

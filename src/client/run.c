@@ -7,6 +7,8 @@
 #include "client/trace.h"
 #include "ground/guard.h"
 
+#define DISRUPTED_NS (2 * INT64_C(1000000000)) /* a second by a slow clock, and more */
+
 static void learn_clock(const tl_run *run, const tl_event *event, const tl_out *out) {
     tl_keeper *keeper = &run->client->keeper;
     if (tl__node_learn(run->node, out->bracket, event->asked.generation, event->now) &&
@@ -123,12 +125,22 @@ static bool is_led_on(tl_node **node, const tl_answer *answer, bool alone, tl_ev
     return true;
 }
 
+/* After a disruption the clock has shown less than passed. A master that was named, or a counter that was
+ * raised, counts for a second by that clock: so it counts again only if all of that second came after the
+ * disruption. */
+static bool is_disrupted_lately(tl_client *client, tl_mono now) {
+    tl_mono at = tl__disrupted_at(&client->disruptions);
+    return at.ns != 0 && tl__ns_until(at, now) < DISRUPTED_NS && GUARD(seconds_after_disruption);
+}
+
 tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
     tl_event led;
     if (answer->ok && answer->count > 0) /* without commands it only waited for the connection */
         tl__node_answered(*node, answer->received);
     if (is_led_on(node, answer, alone, &led))
         return led;
+    bool disrupted = is_disrupted_lately((*node)->client, answer->received);
+    bool unnamed = answer->unnamed || (disrupted && (*node)->site);
     if (!answer->ok) /* another node may have the key by now */
         *node = NULL;
     tl_event e = {.asked = {.ticket = answer->ticket,
@@ -142,8 +154,8 @@ tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
         e.now = answer->received;
         e.replied = (tl_replied){.reply = answer->reply,
                                  .count = answer->count,
-                                 .stale = answer->stale,
-                                 .unnamed = answer->unnamed,
+                                 .stale = answer->stale || (disrupted && answer->native),
+                                 .unnamed = unnamed,
                                  .place = answer->message};
     } else {
         e.kind = TL_FAILED;

@@ -159,6 +159,8 @@ typedef struct {
     tl_proof proof;
     /** The deadline so far. */
     tl_mono believed;
+    /** When the request was built that proves it (tl_result). */
+    tl_mono proved;
     /** When the last disruption (client/disruption.h) was noticed; ns 0: none was. A request that was built before it
      *  proves nothing. */
     tl_mono disrupted;

@@ -307,7 +307,8 @@ static tl_status begin(tl_quorum_settlement *settlement, const tl_event *event, 
     settlement->retry.limit = tl__mono_add_ms(event->now, settlement->job.attempt_ms);
     settlement->end = tl__retry_cleans_until(&settlement->job, settlement->job.hold.believed,
                                              event->now, event->servers->drift_ppm);
-    settlement->in_time = tl__mono_before(event->now, settlement->job.hold.believed);
+    settlement->in_time = tl__job_believes(&settlement->job, settlement->job.hold.believed,
+                                           event->now);
     for (unsigned i = 0; i < settlement->ballots.count; i++) {
         settlement->plea[i].next = event->now;
         settlement->voted |= (uint8_t)(tl__mono_before(event->now, settlement->ballots.until[i])

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "ground/guard.h"
 #include "protocol/job.h"
 
 /** A result within the library only: the server that was asked is not, or no longer, the right one, and has
@@ -100,6 +101,13 @@ typedef struct {
  *  since its request was built before that? */
 static inline bool tl__is_disrupted(tl_mono proved, tl_mono disrupted) {
     return disrupted.ns != 0 && !tl__mono_before(disrupted, proved);
+}
+
+/** Is the job's hold believed at `now`, and not in doubt? */
+static inline bool tl__job_believes(const tl_job *job, tl_mono believed, tl_mono now) {
+    return tl__mono_before(now, believed) &&
+           !(GUARD(doubted_release_is_late) &&
+             tl__is_disrupted(job->hold.proved, job->hold.disrupted));
 }
 
 /** Why a lock is lost, if the result says so. */

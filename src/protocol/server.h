@@ -26,6 +26,8 @@ typedef struct {
     bool has_epoch;
     int64_t epoch;
     tl_anchor anchor;
+    /** When the last disruption of this host was noticed (client/disruption.h); ns 0: none was. */
+    tl_mono disrupted;
     int32_t drift_ppm;
     /** The last out->level since the driver connected; 0: none. The lower half is for stamps, the upper half
      *  for tokens. */

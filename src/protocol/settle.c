@@ -45,7 +45,7 @@ static tl_status begin(tl_settle *settlement, const tl_event *event, tl_out *out
     settlement->retry.limit = tl__mono_add_ms(event->now, settlement->job.attempt_ms);
     settlement->end = tl__retry_cleans_until(&settlement->job, settlement->believed, event->now,
                                              event->server->drift_ppm);
-    settlement->in_time = tl__mono_before(event->now, settlement->believed);
+    settlement->in_time = tl__job_believes(&settlement->job, settlement->believed, event->now);
     return ask(settlement, event, out);
 }
 

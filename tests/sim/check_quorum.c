@@ -87,8 +87,8 @@ static void check_ballots(sim_world *w, int key, tl_bytes token, const tl_ballot
     unsigned seen = 0;
     for (int i = 0; i < b->count && w->whole; i++) {
         int server = sim_quorum_at(w, i);
-        if (!tl__mono_before(now, b->until[i]))
-            continue;
+        if (!tl__mono_before(now, b->until[i]) || tl__is_disrupted(b->proved[i], h->frozen))
+            continue; /* the holder is in doubt of this one */
         sim_ns end = sim_clock_when(&ours, b->until[i].ns), gone = end_at(w, server, key, token);
         if (gone == 0)
             sim_fail(w, key, "host %c counts a vote of server %d, which it hasn't", h->name,

@@ -184,8 +184,8 @@ bool sim_config_whole(const sim_config *c) {
     for (int i = SIM_FIRST_BROKEN; i <= SIM_LAST_BROKEN; i++)
         if (c->fault[i] && !(i == SIM_FORGET && c->voters))
             return false;
-    return !c->slow_clock && !c->slow_own && !c->fault[SIM_FREEZE] && !c->fault[SIM_BEYOND] &&
-           !c->ahead_us && !c->sentinel && sim_config_cluster_keeps(c) &&
+    return !c->slow_clock && !c->slow_own && (!c->fault[SIM_FREEZE] || c->vmclock) &&
+           !c->fault[SIM_BEYOND] && !c->ahead_us && !c->sentinel && sim_config_cluster_keeps(c) &&
            sim_config_quorum_keeps(c);
 }
 

@@ -48,7 +48,8 @@ _Static_assert(SIM_SERVERS + SIM_SENTINELS <= SIM_NODES, "and for Sentinels");
     X(QUICK, "quick", 300, 3000) /* broken: so does one before the new clock is there */           \
     X(JUMP, "jump", 200, 2000)   /* broken: the server's clock jumps forward */                    \
     X(SLEW, "slew", 30, 1000)    /* a clock is slewed to another rate; only if it is asked for */  \
-    X(FREEZE, "freeze", 200, 3000) /* broken: a host is paused, and its deadline clock with it */  \
+    X(FREEZE, "freeze", 200,                                                                       \
+      3000) /* broken without `vmclock`: a host is paused, its deadline clock, too */              \
     X(BEYOND, "beyond", 100, 1000) /* broken: a clock is slewed beyond what is assumed, or back */ \
     X(FORK, "fork", 300, 3000)     /* a process forks, whatever its threads are doing */           \
     X(DENY, "deny", 300, 3000)     /* a command is forbidden for a while */                        \
@@ -169,6 +170,7 @@ typedef struct {
     int32_t slots;     /**< where slots are at first; 0: here */
     int32_t touches;   /**< which keys may be touched alone; 0: all */
     bool mute;         /**< no channel may be subscribed to */
+    bool vmclock;      /**< a page tells a host that was paused so, and `freeze` breaks nothing */
     bool crowds;       /**< a client's callers share a connection, however few they are */
     bool goes_back;    /**< who takes over may be so soon that the server's time goes back */
     bool sentinel;     /**< Sentinels say who is the master: config_sentinel.c */

@@ -37,20 +37,35 @@ static void pause_host(sim_world *w) {
     sim_tell(w, "", SIM_ALL, "host %c stops until %lld", h->name, (long long)(until / SIM_MS));
 }
 
+/* Clients that look at no VMClock. */
+static bool has_others(const sim_world *w, const sim_host *h) {
+    bool others = false;
+    for (int i = 0; i < w->cfg.actors; i++)
+        others = others || (w->actor[i].host == h &&
+                            (w->cfg.cast[i].kind == SIM_PLAIN || w->cfg.cast[i].kind == SIM_JAVA));
+    return others;
+}
+
 /* As a virtual machine is: none of its clocks goes on meanwhile. What it is to show then it shows from here on,
  * and counts from there; nobody of it looks before. */
 static void freeze_host(sim_world *w) {
     sim_host *h = any_host(w);
     sim_ns until = w->now + draw_length(w);
     sim_clock *clocks[] = {&h->boot, &h->wall};
-    if (!h->up || h->paused_until > w->now)
+    /* with a VMClock the wall clock is set right: else stamps, which rest on it, would show nothing */
+    int stand_still = w->cfg.vmclock ? 1 : 2;
+    tl_mono shows = sim_host_clock(w, h);
+    if (!h->up || h->paused_until > w->now || (w->cfg.vmclock && has_others(w, h)))
         return;
     w->stats.freezes++;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < stand_still; i++) {
         sim_clock_set_rate(clocks[i], w->now, clocks[i]->ppb);
         sim_clock_step(clocks[i],
                        sim_clock_read(clocks[i], w->now) - sim_clock_read(clocks[i], until));
     }
+    if (w->cfg.vmclock)
+        h->frozen = shows;
+    h->page.marker++;
     sim_host_pause(h, until);
     sim_tell(w, "", SIM_ALL, "host %c is paused until %lld, and its clocks stand still", h->name,
              (long long)(until / SIM_MS));

@@ -67,7 +67,7 @@ void tl__process_unmark(const volatile unsigned char *mark) {
 const tl_vmclock *tl__vmclock_open(const char *path, const char **ret_why) {
     (void)path;
     *ret_why = "there is none";
-    return NULL;
+    return sim_the_world->cfg.vmclock ? &sim_the_world->thread->host->page : NULL;
 }
 
 void tl__vmclock_close(const tl_vmclock *page) {

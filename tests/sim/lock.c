@@ -11,8 +11,16 @@ tl_mono sim_lock_deadline(const sim_lock *l) {
     return (tl_mono){l->handle ? atomic_load(&l->handle->deadline_ns) : 0};
 }
 
+/* As tl_lock_remaining_ms() would find it, without looking. */
+static bool is_in_doubt(const sim_lock *l) {
+    const tl_disruptions *all = &l->handle->client->disruptions;
+    bool changed = all->page && all->page->marker != atomic_load(&all->marker);
+    return changed || tl__is_disrupted((tl_mono){atomic_load(&l->handle->proved_ns)},
+                                       (tl_mono){atomic_load(&all->at_ns)});
+}
+
 bool sim_lock_held(const sim_world *w, const sim_lock *l) {
-    if (!l->handle)
+    if (!l->handle || is_in_doubt(l))
         return false;
     int state = atomic_load(&l->handle->state);
     return state != TL_FREE && state != TL_LOST &&

@@ -329,6 +329,7 @@ static void note_lost(sim_world *w, sim_lock *l, const tl_note *note, tl_mono de
     s->lost_taken += note->why == TL_LOST_TAKEN;
     s->lost_gone += note->why == TL_LOST_GONE;
     s->lost_max_hold += note->why == TL_LOST_MAX_HOLD;
+    s->lost_disrupted += note->why == TL_LOST_DISRUPTED;
     s->lost_stalled += note->why == TL_LOST_STALLED;
     s->stolen += note->stolen;
     if (!l)

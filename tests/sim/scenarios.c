@@ -85,6 +85,15 @@ static bool paused_is_told(const sim_stats *s) {
     return s->freezes > 0 && two_and_lost(s) && s->fences_back == 0;
 }
 
+static bool paused_is_noticed(const sim_stats *s) {
+    return s->freezes > 0 && s->lost_disrupted > 0 && s->saved > 0 && s->two_holders == 0 &&
+           s->fences_back == 0;
+}
+
+static bool paused_with_all(const sim_stats *s) {
+    return s->freezes > 0 && s->lost_disrupted > 0;
+}
+
 static bool ahead_is_seen(const sim_stats *s) {
     return s->promoted_ahead > 0 && two_and_drift_seen(s) && s->fences_back == 0;
 }
@@ -1145,6 +1154,19 @@ const sim_scenario sim_scenarios[] = {
     {"machine-paused",
      "a virtual machine is paused, its clocks too: it believes for longer, and is told; fences hold",
      1, 200, "off=all freeze=300 cast=tA0tB0tC0", paused_is_told},
+    {"paused-and-noticed", "the same with a VMClock: nobody believes for longer", 1, 300,
+     "off=all freeze=300 vmclock=1 cast=tA0tB0tC0", paused_is_noticed},
+    {"paused-any", "with a VMClock a pause breaks no promise, whatever else goes wrong", 1, 300,
+     "freeze=1000 vmclock=1", paused_with_all},
+    {"paused-sentinel", "the same behind Sentinels", 1, 300, "sentinel freeze=1000 vmclock=1",
+     paused_with_all},
+    {"paused-quorum", "the same with a majority of servers", 1, 300, "quorum freeze=1000 vmclock=1",
+     paused_with_all},
+    {"paused-etcd", "the same on etcd", 1, 1000, "etcd freeze=1000 vmclock=1", paused_with_all},
+    {"paused-stamps", "the same with stamps", 1, 1500, "stamps freeze=1000 vmclock=1",
+     paused_with_all},
+    {"paused-migration", "the same in a migration", 1, 300, "migration freeze=1000 vmclock=1",
+     paused_with_all},
     {"one-is-far", "one host is far from the server, the others are near: nobody is harmed", 1, 300,
      "distances=100,3,3,3 own-clients=0 cast=tA0tA0tB0tC0tD0 off=lossy,quick,jump,forget,freeze",
      distance_harms_nobody},

@@ -49,6 +49,7 @@
     X(lost_taken, "locks lost: taken")                                                             \
     X(lost_gone, "locks lost: gone")                                                               \
     X(lost_max_hold, "locks lost: longest hold over")                                              \
+    X(lost_disrupted, "locks lost: the machine was paused")                                        \
     X(lost_stalled, "locks lost: stalled")                                                         \
     X(stalls, "locks at risk since their holder gave no sign of life")                             \
     X(revived, "of these, locks held again")                                                       \
