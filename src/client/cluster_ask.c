@@ -10,6 +10,11 @@
  * If a replica doesn't answer, or none is known, the other masters are asked: so many that any election had a
  * voter among them. A voter learns the outcome a moment later, from the winner. So replies of the other
  * masters only rule out elections until NEWS_MS before they were asked.
+ *
+ * Nobody is asked about the slot of a lock. So a former owner of a slot that has moved atomically is confirmed
+ * as long as it is the master of other slots. It must not serve that slot then: [elections] of
+ * tidelock-promises(7). To ask about slots in use is not enough. A node with old news names the owner before
+ * this one, and costs locks after ordinary moves, unless the epochs of CLUSTER NODES tell the two apart.
  */
 #include <stdio.h>
 #include <string.h>
