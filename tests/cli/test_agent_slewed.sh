@@ -88,6 +88,21 @@ kill "$pid"
 wait "$pid" 2>/dev/null
 expect 0 "$tidelock" agent --forget short
 
+# A correction of a second during a measurement of three: it is no step of the server's clock.
+"$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(48))' "$work/slew"
+LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" skew --no-agents --for 3s --json >"$out" 2>"$err" &
+pid=$!
+until_true 20 grep -q "$work/slew" "/proc/$pid/maps" || fail "it reads no clock"
+"$python" -c 'import struct, sys, time
+now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+open(sys.argv[1], "r+b").write(struct.pack("<6q", 2, now, 83333, 0, now + 1000000000, 0))' "$work/slew"
+wait "$pid"
+"$python" - "$out" <<'PY' || fail "a correction during the measurement: $(head -c 700 "$out")"
+import json, sys
+host, = json.load(open(sys.argv[1]))["hosts"]
+assert "was set" not in host["detail"] and host["offset_ms"]["lo"] <= 83.4, host
+PY
+
 published() { [[ -n $(redis GET "{tidelock:agents}:$1") ]]; }
 
 # SLEWS="ppm:way:every ..." takes others; the limit is longer than any bound of these.
