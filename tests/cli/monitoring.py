@@ -22,7 +22,6 @@ UNUSED = {  # printed, and in no rule or panel, for a reason
     "tidelock_releases_total": "a release that fails shows as a loss, or as a wait of others",
     "tidelock_renewals_total": "their failures tell more",
     "tidelock_connections_total": "for whom debugs",
-    "tidelock_migrate_registered": "the phase is absent without it",
     "tidelock_migrate_since_timestamp_seconds": "the phase shows when it changed",
     "tidelock_migrate_all_keys": "for whom reads the counts by hand",
 }

@@ -74,7 +74,7 @@ check_of() { # name of a command, its arguments; in $line
 ran=0
 while IFS='!' read -r name url more; do
     [[ $name == check_tidelock_migration && ! $compat ]] && continue
-    check_of "$name" "unix://$socket" $more
+    check_of "$name" "unix://$socket" ${more//\!/ }
     case $name in
     check_tidelock_clocks) want='[0-2]' first='^SKEW (OK|WARNING|CRITICAL) - .*\|' ;;
     check_tidelock_server) want='[0-2]' first=. ;;
@@ -82,7 +82,8 @@ while IFS='!' read -r name url more; do
     esac
     expect_in "$want" bash -c "$line"
     head -n 1 "$out" | grep -qE "$first" || fail "$name says: $(cat "$out")"
-    check_of "$name" "unix://$work/none" $more
+    [[ $line != *\$ARG* ]] || fail "$name has an argument more than its service gives: $line"
+    check_of "$name" "unix://$work/none" ${more//\!/ }
     [[ $name == check_tidelock_clocks ]] && want=3 || want=69
     expect "$want" bash -c "$line"
     ran=$((ran + 1)) && [[ $url ]]
