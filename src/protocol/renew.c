@@ -123,7 +123,8 @@ static void kept(tl_renew *renewal, const tl_event *event, tl_out *out) {
         renewal->rest.at_risk = false;
     }
     plan(renewal, event->now);
-    if (renewal->rest.again || (in_doubt && is_renewed(renewal)))
+    bool proves = renewal->attempt.result.proved.ns != 0 || !GUARD(look_is_not_repeated);
+    if (renewal->rest.again || (in_doubt && proves && is_renewed(renewal)))
         renewal->rest.next = event->now;
 }
 

@@ -995,6 +995,31 @@ TEST(a_disruption_before_the_acquire_has_no_effect) {
     assert_int_equal(f.out.sends, 0);
 }
 
+/* As a stamp without scripts, whose deadline no request moves: it is only looked at. */
+static tl_status looked(tl_try *attempt, const tl_job *looks, const tl_event *event, tl_out *out) {
+    (void)event;
+    (void)out;
+    attempt->result.code = TL_OK;
+    attempt->result.deadline = looks->hold.believed;
+    return TL_END;
+}
+
+TEST(a_look_that_proves_nothing_is_not_repeated_at_once) {
+    feed f;
+    tl_protocol looks = tl__protocol_token;
+    looks.answered = looked;
+    begin_proved(&f, false);
+    m.job.protocol = &looks;
+    disrupt(&f);
+    (void)feed_timer(&f);
+    assert_int_equal(f.out.sends, 1);
+    feed_later(&f, 5);
+    (void)feed_kept(&f, TTL_MS);
+    assert_int_equal(f.out.notes, 0);
+    assert_int_equal(f.out.sends, 0);
+    assert_in_range(tl__ms_until(f.now, f.out.until), TTL_MS / 4, TTL_MS / 3);
+}
+
 TEST(a_copy_loses_it_without_a_request) {
     feed f;
     begin_proved(&f, false);
