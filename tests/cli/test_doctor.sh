@@ -36,7 +36,7 @@ settings() {
     start_server --appendonly yes --appendfsync always --dbfilename taken
     examine 0 ''
     json_has "$out" state fine
-    "$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert [f["id"] for f in d["findings"]] == ["restart"] and list(d) == ["state", "server", "product", "version", "findings"]' \
+    "$python" -c 'import json, sys; d = json.load(open(sys.argv[1])); assert [f["id"] for f in d["findings"]] == ["restart", "vmclock"] and list(d) == ["state", "server", "product", "version", "findings"]' \
         "$out" || fail "a healthy server: $(cat "$out")"
     expect 0 "$tidelock" doctor
     grep -q "^$socket, Redis [0-9.]*: fine" "$out" || fail "as text: $(cat "$out")"

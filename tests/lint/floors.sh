@@ -11,7 +11,7 @@ rooms='src/ground src/wire src/protocol compat/dialect compat/phase compat/stamp
 tool_rooms='tools/base tools/skew/judge tools/link tools/skew/show tools/lock tools/skew tools/doctor tools/bench
     tools/legacy tools/migrate tools'
 # What of the library the tool may use beside its public header; and of compat one file, in one place.
-for_tools='client/sentinel_view.h|ground/bytes.h|ground/clock.h|ground/glob.h|ground/guard.h|ground/wait.h|protocol/etcd.h|wire/interval.h|wire/keys.h|wire/slots.h|transport/conn.h|transport/resolve.h'
+for_tools='client/sentinel_view.h|ground/bytes.h|ground/clock.h|ground/glob.h|ground/guard.h|ground/vmclock.h|ground/wait.h|protocol/etcd.h|wire/interval.h|wire/keys.h|wire/slots.h|transport/conn.h|transport/resolve.h'
 for_stamps='tools/legacy/skew_stamp.c dialect/dialect.h'
 
 status=0

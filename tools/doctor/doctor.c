@@ -40,6 +40,9 @@ static int examine(server_link *link, const doctor_options *options, doctor_fact
     if (link->conn && !doctor_ask(link, facts))
         return fail(link->status, "%s", link->message);
     doctor_check(facts, report);
+    if (!doctor_is_sentinel(facts))
+        doctor_check_host(report);
+    doctor_sort(report);
     (void)snprintf(server, sizeof server, "%s",
                    link->conn ? link->endpoint.label : facts->heard.master);
     return doctor_show(options, &title, report);

@@ -8,6 +8,7 @@
 #include "base/members.h"
 #include "link/link_open.h"
 #include "doctor/cluster_survey.h"
+#include "ground/vmclock.h"
 #include "skew/judge/skew_judge.h"
 #include "wire/keys.h"
 
@@ -307,6 +308,11 @@ int doctor_cluster(const server *where, const doctor_options *options, doctor_fa
 
 /** Parts of doctor_check: which kind of server it is (kind); what the server permits and can do (able); its data
  *  and its replicas (state); what ends a rest early (rest). */
+/** Was a Sentinel asked, instead of a server with locks? */
+bool doctor_is_sentinel(const doctor_facts *facts);
+/** Report the VMClock of this host. The pure part: view NULL: there is none, and `why` says why. */
+void doctor_check_host(doctor_report *report);
+void doctor_judge_host(const tl_vmclock_view *view, const char *why, doctor_report *report);
 void doctor_check_kind(const doctor_facts *facts, doctor_report *report);
 void doctor_check_able(const doctor_facts *facts, doctor_report *report);
 void doctor_check_state(const doctor_facts *facts, doctor_report *report);

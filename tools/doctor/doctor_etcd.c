@@ -338,6 +338,7 @@ static int judge(const visit *visits, unsigned n, const char *key, const doctor_
     check_members(visits, n, said, report);
     if (options->once_per_ms > 0)
         found_new_leader(said, report);
+    doctor_check_host(report);
     doctor_sort(report);
     (void)snprintf(product, sizeof product, "etcd %s", said->version);
     const doctor_title title = {.server = said->endpoint.label, .product = product};

@@ -193,6 +193,7 @@ static int check(const cluster_survey *survey, const tl_endpoint *login,
     doctor_check_cluster(survey, report);
     if (!doctor_check_masters(survey, login, as, report))
         return fail(STATUS_INTERNAL, "out of memory");
+    doctor_check_host(report);
     doctor_sort(report);
     if (options->json || options->format)
         title.server = first_master(survey)->label;

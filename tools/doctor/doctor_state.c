@@ -310,7 +310,7 @@ static void check_failover(const doctor_facts *facts, int64_t replicas, doctor_r
     check_lacking(facts, good, least, report);
 }
 
-static bool is_sentinel(const doctor_facts *facts) {
+bool doctor_is_sentinel(const doctor_facts *facts) {
     return info_is(facts, "redis_mode", "sentinel") || info_is(facts, "server_mode", "sentinel");
 }
 
@@ -383,7 +383,7 @@ void doctor_check(const doctor_facts *facts, doctor_report *report) {
     report->count = 0;
     if (facts->by_sentinels)
         doctor_check_sentinels(&facts->heard, report);
-    if (!facts->unasked && is_sentinel(facts)) {
+    if (!facts->unasked && doctor_is_sentinel(facts)) {
         found_sentinel(report); /* nothing else of a Sentinel matters to locks */
     } else if (!facts->unasked) {
         doctor_check_kind(facts, report);
