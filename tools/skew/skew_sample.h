@@ -9,7 +9,8 @@
 /** For a link used to measure clocks: what the server must support. */
 extern const tl_needer skew_needer;
 
-/** Read the server's TIME and add it to the track. False: link->status and link->message say
+/** Read the server's TIME and add it to the track. The kernel is asked whether the clock may move faster than
+ *  rate_ppm. False: link->status and link->message say
  *  why. */
 bool skew_sample(server_link *link, skew_track *track, int32_t rate_ppm);
 

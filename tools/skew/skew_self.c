@@ -61,13 +61,6 @@ bool skew_self_server(server_link *link, char server[SKEW_SERVER_SIZE]) {
     return link_ask(link, request, take_run_id, server) || link->error;
 }
 
-/* A correction may begin, and end, during a long measurement. */
-static int32_t faster_rate(int32_t rate_ppm) {
-    kernel_clock kernel = moment_kernel();
-    int32_t now_ppm = skew_self_rate(&kernel);
-    return now_ppm > rate_ppm ? now_ppm : rate_ppm;
-}
-
 bool skew_self_measure(server_link *link, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm) {
     static const char *const time[] = {"TIME", NULL};
@@ -80,7 +73,6 @@ bool skew_self_measure(server_link *link, skew_track *track, const skew_effort *
     for (int i = 0; i < effort->samples && (i == 0 || moment_ms() < until); i++) {
         if (i > 0 && effort->pause_ms > 0)
             (void)poll(NULL, 0, (int)effort->pause_ms);
-        rate_ppm = faster_rate(rate_ppm);
         if (!skew_sample(link, track, rate_ppm))
             return false;
         if (effort->go_on && !effort->go_on(effort->ctx, moment_ms() - begun))

@@ -27,8 +27,7 @@ typedef struct {
     void *ctx;
 } skew_effort;
 
-/** Measure; the first request also connects. rate_ppm bounds the clock's rate until now; from then on the
- *  kernel is asked as well. False: link->status and link->message say why. */
+/** Measure; the first request also connects. False: link->status and link->message say why. */
 bool skew_self_measure(server_link *link, skew_track *track, const skew_effort *effort,
                        int32_t rate_ppm);
 

@@ -30,10 +30,11 @@ typedef struct {
     bool known;
     tl_interval offset; /**< wall clock - server, us, as of `at` */
     tl_mono at;
-    skew_edge lo, hi;  /**< the edges that make `offset` */
-    int32_t rate_ppm;  /**< the rate by which they have aged */
-    int64_t stamp_us;  /**< the server's clock in its last reply */
-    tl_interval first; /**< the oldest bracket still valid, as of first_at */
+    skew_edge lo, hi;   /**< the edges that make `offset` */
+    int32_t rate_ppm;   /**< the rate by which they have aged */
+    int32_t kernel_ppm; /**< the caller's: the rate that the kernel reported at the last sample */
+    int64_t stamp_us;   /**< the server's clock in its last reply */
+    tl_interval first;  /**< the oldest bracket still valid, as of first_at */
     tl_mono first_at;
     tl_interval wall, slept; /**< of all readings since */
     bool has_reading;
