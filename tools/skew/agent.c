@@ -13,6 +13,7 @@
 #include "base/signals.h"
 #include "link/link_open.h"
 #include "skew/judge/skew_pace.h"
+#include "skew/skew_vmclock.h"
 #include "skew/skew_self.h"
 
 #define BURST 8       /* requests each round */
@@ -75,6 +76,7 @@ typedef struct {
     int64_t slewed_us;  /* and how far it had slewed the clock then, */
     int64_t slewed_ms;  /* at this moment */
     skew_pace pace;
+    skew_vmclock vmclock;
     int set; /* readable after the clock was set; -1: not available */
 } agent;
 
@@ -259,13 +261,14 @@ static void forget_server(agent *agent) {
     skew_pace_forget(&agent->pace);
 }
 
-/* Forgets the measurements after a change of server: they don't apply to this server's clock. */
+/* Forgets the measurements after a change of server, or a pause of this machine: they apply no longer. */
 static bool look_for_server(agent *agent) {
     char server[SKEW_SERVER_SIZE];
 
     if (!skew_self_server(&agent->link, server))
         return false;
-    if (strcmp(server, agent->server) != 0)
+    bool disrupted = skew_vmclock_look(&agent->vmclock, agent->name);
+    if (disrupted || strcmp(server, agent->server) != 0)
         forget_server(agent);
     memcpy(agent->server, server, sizeof server);
     return true;
