@@ -87,6 +87,9 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *eve
      * not been read. */
     if (event->replied.reply->type != TL_REPLY_ERROR && !parse(ns, event, out, &read))
         return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
+    if (GUARD(phase_asked_before_disruption) &&
+        tl__is_disrupted(asked, event->server->disrupted)) /* the lease may have ended since */
+        return refuse(ns, TL_EUNAVAILABLE, "this machine was paused while its phase was read", out);
     if (GUARD(asked_before_change) && known->epoch > read.epoch &&
         tl__mono_before(asked, known->reported))
         return refuse(ns, TL_EUNAVAILABLE, "its phase changed while it was being read", out);

@@ -226,6 +226,19 @@ TEST(a_lease_of_before_a_disruption_is_none) {
     feed_assert_asked(&f, "phase");
 }
 
+/* Another thread noticed the pause before this reply came: the phase may be another one by now. */
+TEST(a_phase_that_was_asked_for_before_a_disruption_is_none) {
+    feed f;
+    ready(&f, TL_ACQUIRE);
+    (void)feed_start(&f);
+    feed_assert_asked(&f, "phase");
+    f.server.disrupted = feed_ms(10);
+    feed_at(&f, 20);
+    assert_int_equal(answer_phase(&f, TL_PHASE_TIMESTAMP, 7, LEASE_MS), TL_END);
+    expect(&f, TL_EUNAVAILABLE, false);
+    assert_false(f.out.keeps);
+}
+
 TEST(a_take_carries_the_end_of_the_lease) {
     feed f;
     ready(&f, TL_ACQUIRE);
