@@ -545,6 +545,8 @@ static tl_err extend(tl_lock *lock, int64_t ttl_ms, tl_error *err) {
         return atomic_load(&lock->state) == TL_FREE
                    ? tl__lock_fail(lock, TL_EINVALID, "extend", "it is not held", err)
                    : tl__lock_fail(lock, TL_ELOST, "extend", "the lock was lost", err);
+    if (GUARD(copy_extends_nothing) && tl__lock_is_copied(lock)) /* adopted before that */
+        return tl__lock_fail(lock, TL_ELOST, "extend", TL_COPIED, err);
     tl__lock_shows_life(lock);
     tl_job job = tl__hold_job(lock);
     if (never_renewed(&job))

@@ -244,7 +244,17 @@ static tl_status queue(tl_acquiring *machine, const tl_event *event, tl_out *out
     return end(machine, code, message, out);
 }
 
+/* May a copy of this machine ask for the lock by the same token? It may have it by now. To take this acquire back
+ * would take that lock away. */
+static bool is_copied(const tl_acquiring *machine) {
+    tl_disruptions *disruptions = &machine->lock->client->disruptions;
+    (void)tl__disrupted_at(disruptions);
+    return tl__is_disrupted(machine->since, tl__copied_at(disruptions)) && GUARD(copy_ends_acquire);
+}
+
 static tl_status step(tl_acquiring *machine, tl_event *event, tl_out *out) {
+    if (machine->state == TL_ASKING && !machine->over && is_copied(machine))
+        return end(machine, TL_EUNCERTAIN, TL_COPIED, out);
     if (machine->state == TL_BEGINNING)
         return begin(machine, event, out);
     if (machine->state == TL_QUEUING)

@@ -112,4 +112,36 @@ CONFORM_OF(a_restored_machine_loses_it_and_leaves_it_to_the_copy, c, CONFORM_FEN
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY); /* by another token */
 }
 
+/* Its token may come from the image, too. */
+CONFORM_OF(a_restored_machine_extends_no_lock_of_the_image, c, CONFORM_RENEWAL) {
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *lock = conform_lock(c, conform_client(c), TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_adopt(lock, tl_lock_token(holder), &said), TL_OK);
+    restore();
+    ASSERT_RESULT(tl_lock_extend(lock, TTL_MS, &said), TL_ELOST);
+    assert_int_equal(tl_lock_remaining_ms(lock), 0);
+}
+
+static uint64_t waiting_at(tl_client *client) {
+    tl_stats stats = {.size = sizeof stats};
+    ASSERT_RESULT(tl_client_stats(client, &stats, &said), TL_OK);
+    return stats.waiting_now;
+}
+
+/* The other copy may be granted the lock by the same token: to leave the queue would take it away. */
+CONFORM_OF(a_restored_machine_ends_its_acquires_and_undoes_nothing, c, CONFORM_SIDECAR) {
+    tl_client *client = conform_client(c);
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire(holder, 0, &said), TL_OK);
+    acquiring *waiter = acquiring_begin(lock, TL_FOREVER);
+    WAIT_FOR(SOON_MS, waiting_at(client) == 1);
+    restore();
+    tl_lock_cancel(lock);
+    ASSERT_RESULT(acquiring_end(waiter, SOON_MS), TL_EUNCERTAIN);
+    ASSERT_SAID("a copy of it may hold the lock");
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
+}
+
 CONFORM_MAIN
