@@ -319,6 +319,9 @@ static tl_status begin(tl_quorum_settlement *settlement, const tl_event *event, 
 
 tl_status tl__quorum_settle_step(void *machine, const tl_event *event, tl_out *out) {
     tl_quorum_settlement *settlement = machine;
+    tl_mono *disrupted = &settlement->job.hold.disrupted;
+    if (GUARD(settles_in_doubt))
+        *disrupted = tl__mono_max(*disrupted, event->servers->disrupted);
     switch (event->kind) {
     case TL_START: return begin(settlement, event, out);
     case TL_REPLY:

@@ -414,6 +414,26 @@ TEST(an_extension_asks_for_no_vote_while_the_hold_is_in_doubt) {
     ends(&f, TL_END, TL_OK);
 }
 
+/* The two others may have voted for another client in that pause. */
+TEST(an_extension_asks_for_no_vote_after_a_pause_in_it) {
+    q_feed f;
+    tl_job job = feed_job();
+    tl_ballots b = {.count = N, .until = {feed_ms(5000), feed_ms(5000), feed_ms(5000)}};
+    job.hold.believed = tl__ballots_deadline(&b);
+    q_init(&f, N, &m, tl__quorum_settle_step);
+    tl__quorum_settle_init(&m, &job, &b, TL_RENEW, 42);
+    (void)q_start(&f);
+    (void)q_kept(&f, 0, TTL_MS);
+    q_later(&f, 10);
+    for (unsigned i = 0; i < N; i++)
+        f.server[i].disrupted = f.now;
+    q_later(&f, 10);
+    (void)q_not_kept(&f, 1, -1);
+    q_assert_asked(&f, 1, NULL);
+    (void)q_not_kept(&f, 2, -1);
+    ends(&f, TL_END, TL_ELOST);
+}
+
 TEST(a_vote_that_comes_after_the_deadline_extends_nothing) {
     static const int64_t two[] = {50, 50, 0};
     q_feed f;
