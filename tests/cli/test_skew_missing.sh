@@ -97,7 +97,7 @@ expect 0 "$tidelock" skew
 [[ $(redis EXISTS '{tidelock:agents}:bad') == 0 ]] || fail "its record is left"
 expect_line 1 'host bad is unknown' "$tidelock" agent --forget bad
 expect 0 "$tidelock" agent --forget app1
-grep -q '^tidelock: agent: the agent of app1 has just published: stop it' "$err" || fail "a live one: $(cat "$err")"
+grep -q '^tidelock: agent: the agent of app1 may still run: stop it' "$err" || fail "a live one: $(cat "$err")"
 expect_line 64 '--forget: 1 to 64 letters' "$tidelock" agent --forget 'a b'
 expect_line 64 '--forget: leave --name' "$tidelock" agent --forget app1 --once
 expect_line 69 'no such file' "$tidelock" --url "unix://$work/none" agent --forget app1

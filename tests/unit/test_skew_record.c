@@ -143,6 +143,10 @@ TEST(a_clock_that_runs_wrong_is_told_and_widens_by_what_was_seen) {
     assert_non_null(strstr(h.detail, "2000 ppm"));
     assert_in_range(h.offset.hi, 350010 + 22000, 350010 + 22004);
     assert_true(judged(&r, NOW + 40000000, 0).missing);
+    assert_non_null(strstr(judged(&r, NOW + 40000000, 0).detail, "published nothing for"));
+    r.every_ms = SKEW_EVERY_ENDED_MS;
+    assert_non_null(strstr(judged(&r, NOW + 2000000, 0).detail, "agent was ended"));
+    r.every_ms = 10000;
     r.clash = true;
     skew_record_write(text, &r);
     assert_true(skew_record_read(text, strlen(text), &out));

@@ -189,7 +189,7 @@ static void withdraw(agent *agent) {
     if (!agent->published || !link_ask(&agent->link, get, take_record, &found) || !found.there ||
         !is_ours(agent, &found.record))
         return;
-    found.record.every_ms = 1;
+    found.record.every_ms = SKEW_EVERY_ENDED_MS;
     (void)put(agent, &found.record);
 }
 
@@ -468,7 +468,7 @@ static int forget_one(server_link *link, const char *name, int64_t now_us) {
         return fail(STATUS_NOT_THERE,
                     "agent: host %s is unknown; \"tidelock skew\" lists the known ones", name);
     if (found.there && skew_record_end_us(&found.record) >= now_us)
-        say("agent: the agent of %s has just published: stop it first, or the record of %s returns",
+        say("agent: the agent of %s may still run: stop it first, or the record of %s returns",
             name, name);
     return 0;
 }

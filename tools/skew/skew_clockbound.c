@@ -241,8 +241,10 @@ void clockbound_judge(const clockbound_report *report, const skew_reading *begun
     host->instrument = "clockbound";
     host->kind = SKEW_ASIDE;
     host->age_ms = -1;
-    host->advice = "check that ClockBound's daemon runs here and knows the time, or leave out "
-                   "--clockbound";
+    host->advice = strcmp(status, "refused") == 0
+                       ? "let only ClockBound's daemon write its file, or leave out --clockbound"
+                       : "check that ClockBound's daemon runs here and knows the time, or leave "
+                         "out --clockbound";
     host->known = report->known;
     if (report->known && GUARD(clockbound_void_after_step) && !unbroken(begun, &report->at.reading))
         host->known = refuse(&status, why, "void",

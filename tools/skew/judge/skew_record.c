@@ -139,7 +139,10 @@ void skew_record_judge(const skew_record *record, const skew_record_at *at, int3
     if (host->missing) {
         host->status = "missing";
         (void)snprintf(host->detail, sizeof host->detail,
-                       "its agent has published nothing for %lld s", (long long)(age_us / 1000000));
+                       record->every_ms == SKEW_EVERY_ENDED_MS
+                           ? "its agent was ended, and published last %lld s ago"
+                           : "its agent has published nothing for %lld s",
+                       (long long)(age_us / 1000000));
     }
     if (GUARD(boundless_rate_unknown) && record->unsteady && record->slew_ppm == SKEW_PPM_MOST)
         refuse(host, "unsteady", "its clock runs so wrong that nothing is known about it");

@@ -18,6 +18,7 @@
 #define SKEW_SERVER_SIZE 41
 #define SKEW_LEASE 3 /**< times every_ms: two rounds may fail before the host is missing */
 #define SKEW_EVERY_MOST_MS INT64_C(3600000)
+#define SKEW_EVERY_ENDED_MS 1 /**< less than --every allows: the agent has ended its lease */
 #define SKEW_REMEMBERED_MS INT64_C(86400000) /**< from the end of the lease */
 #define SKEW_PPM_MOST                                                                              \
     1000000 /**< slew_ppm: at this rate or faster the measurements prove nothing */
