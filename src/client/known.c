@@ -122,11 +122,23 @@ static void warn_of_step(tl_node *node) {
             tl__node_label(node, label));
 }
 
+/* After a disruption our clock shows less than passed. So a reading of the server's clock that was asked for before
+ * counts no longer, and the first one after it replaces all that was known. */
+static bool is_recent(const tl_node *node, tl_anchor *anchor, tl_interval bracket, tl_mono now) {
+    tl_mono disrupted = tl__disrupted_at(&node->client->disruptions);
+    tl_mono asked = tl__mono_add_ns(now, (bracket.lo - bracket.hi) * TL_NS_PER_US);
+    bool recent = !tl__is_disrupted(asked, disrupted) || !GUARD(clock_after_disruption);
+    if (recent && tl__is_disrupted(anchor->at, disrupted) && GUARD(clock_known_anew))
+        anchor->known = false;
+    return recent;
+}
+
 bool tl__node_learn(tl_node *node, tl_interval bracket, uint32_t generation, tl_mono now) {
     tl_client *client = node->client;
+    tl_anchor *anchor = &node->server.anchor;
     tl__mutex_lock(&client->mutex);
-    bool stepped = generation == node->server.generation &&
-                   tl__anchor_learn(&node->server.anchor, bracket, now, client->drift_ppm);
+    bool stepped = generation == node->server.generation && is_recent(node, anchor, bracket, now) &&
+                   tl__anchor_learn(anchor, bracket, now, client->drift_ppm);
     tl__node_changed(node);
     tl__mutex_unlock(&client->mutex);
     if (stepped)
@@ -158,7 +170,8 @@ bool tl__node_up(tl_node *node, const tl_conn *conn, const tl_interval *bracket,
     }
     tl_anchor *anchor = &node->server.anchor;
     bool next = is_next(node, generation, tl__conn_epoch(conn));
-    bool stepped = bracket && tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
+    bool stepped = bracket && is_recent(node, anchor, *bracket, now) &&
+                   tl__anchor_renew(anchor, *bracket, now, client->drift_ppm);
     if (!bracket) /* the server has no TIME: the clock known so far may be another server's */
         anchor->known = false;
     node->server.level = 0;

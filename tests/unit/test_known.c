@@ -49,3 +49,31 @@ TEST(a_caller_that_blocks_gets_a_copy_of_its_own) {
     assert_ptr_equal(tl__node_server(&node, tl__mono_now(), &room), &room);
     assert_int_equal(room.level, LEVEL);
 }
+
+/* ---- the server's clock after a pause of this machine ---------------------------------------- */
+
+static const tl_vmclock page = {.sequence = 2};
+static const tl_interval wide = {0, 100000};
+
+static void paused_at(tl_mono at) {
+    client.disruptions.page = &page;
+    client.disruptions.at_ns = at.ns;
+}
+
+/* Our clock stood still in between: the server's clock is ahead of what the reply says. */
+TEST(a_clock_that_was_asked_for_before_a_disruption_is_not_learned) {
+    tl_mono now = tl__mono_now();
+    paused_at(tl__mono_add_ms(now, -50));
+    (void)tl__node_learn(&node, wide, 0, now);
+    assert_false(known_to_the_keeper()->anchor.known);
+    (void)tl__node_learn(&node, (tl_interval){0, 40000}, 0, now);
+    assert_true(known_to_the_keeper()->anchor.known);
+}
+
+TEST(the_first_reading_after_a_disruption_replaces_the_ones_before_it) {
+    tl_mono now = tl__mono_now();
+    (void)tl__node_learn(&node, wide, 0, now);
+    paused_at(tl__mono_add_ms(now, 1));
+    assert_false(tl__node_learn(&node, (tl_interval){60000, 160000}, 0, tl__mono_add_ms(now, 200)));
+    assert_true(known_to_the_keeper()->anchor.offset.hi >= 160000);
+}
