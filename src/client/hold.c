@@ -387,7 +387,7 @@ tl_err tl__hold_begin_in(tl_lock *lock, const tl_hold *hold, uint64_t seed) {
     lock->token = hold->token;
     lock->passes = (uint8_t)hold->passes;
     lock->proof = hold->proof;
-    lock->began = hold->began;
+    atomic_store(&lock->began_ns, hold->began.ns);
     lock->taken = hold->taken;
     lock->taken_us = hold->taken_us;
     lock->since = hold->handed ? tl__mono_now() : hold->taken;
@@ -501,7 +501,7 @@ static bool is_passable(const tl_lock *lock, tl_hold *ret) {
     *ret = (tl_hold){.token = lock->token,
                      .deadline = {atomic_load(&lock->deadline_ns)},
                      .proved = {atomic_load(&lock->proved_ns)},
-                     .began = lock->began,
+                     .began = {atomic_load(&lock->began_ns)},
                      .fence = atomic_load(&lock->fence),
                      .passes = lock->passes,
                      .proof = lock->proof,

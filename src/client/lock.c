@@ -586,7 +586,8 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     atomic_store(&lock->fence, 0);
     memcpy(lock->token.text, token, n + 1);
     lock->proof = (tl_proof){.elsewhere = true, .unlimited = true};
-    lock->began = lock->taken = lock->since = tl__mono_now();
+    lock->taken = lock->since = tl__mono_now();
+    atomic_store(&lock->began_ns, lock->taken.ns);
     lock->taken_us = 0;
     int64_t end_ms;
     if (tl__bytes_to_int(tl__bytes(token, n), &end_ms) && end_ms != 0) {

@@ -81,7 +81,6 @@ struct tl_lock {
     tl_token token;
     atomic_bool cancelled; /* written under client.mutex */
     tl_mono taken;         /* when the hold was acquired from the server, perhaps by another lock */
-    tl_mono began;         /* when the acquire began that has drawn the token */
     tl_mono since;         /* when this handle acquired or adopted it */
     int64_t
         taken_us; /* the latest time, us, that the server's clock could show at `taken`; 0: not known */
@@ -91,6 +90,7 @@ struct tl_lock {
     /* For any thread: */
     _Atomic int64_t deadline_ns;
     _Atomic int64_t proved_ns; /* as in tl_result; written after the deadline, and read before it */
+    _Atomic int64_t began_ns;  /* when the acquire began that has drawn the token */
     _Atomic uint64_t fence;
     atomic_int state;                  /* a tl_state; not yet LOST when the deadline passes */
     _Atomic(struct tl_operation *) op; /* the operation in the background; NULL: none */
@@ -188,7 +188,8 @@ static inline bool tl__lock_is_in_doubt(const tl_lock *lock) {
  *  release the copy's lock, or share it. */
 static inline bool tl__lock_is_copied(const tl_lock *lock) {
     (void)tl__disrupted_at(&lock->client->disruptions);
-    return tl__is_disrupted(lock->began, tl__copied_at(&lock->client->disruptions));
+    return tl__is_disrupted((tl_mono){atomic_load(&lock->began_ns)},
+                            tl__copied_at(&lock->client->disruptions));
 }
 
 /** A call of the program was a sign of life. */
