@@ -59,6 +59,10 @@ void child_until(child *child, int64_t until_ms) {
     ask(child, (supervisor_request){.what = ASK_UNTIL, .until_ms = until_ms});
 }
 
+void child_halt(child *child, bool halt) {
+    ask(child, (supervisor_request){.what = ASK_HALT, .sig = halt ? SIGSTOP : SIGCONT});
+}
+
 void child_continue(child *child) {
     child->seen.stopped_by = 0;
     ask(child, (supervisor_request){.what = ASK_SIGNAL, .sig = SIGCONT});

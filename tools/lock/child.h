@@ -32,6 +32,9 @@ void child_end_all(child *child, int sig);
  *  is stopped. */
 void child_until(child *child, int64_t until_ms);
 
+/** Stop all that the command started, or continue it. */
+void child_halt(child *child, bool halt);
+
 /** Continue the command. */
 void child_continue(child *child);
 

@@ -162,6 +162,7 @@ static void obey(supervisor *supervisor, const supervisor_request *request) {
     switch (request->what) {
     case ASK_SIGNAL: pass_on(supervisor, request->sig, request->had_it); break;
     case ASK_ALL: end_all(supervisor, request->sig, request->had_it); break;
+    case ASK_HALT: send_below(supervisor, (delivery){.sig = request->sig}); break;
     case ASK_UNTIL: supervisor->until_ms = request->until_ms; break;
     case ASK_LEAVE: _exit(0);
     }

@@ -20,6 +20,7 @@
 typedef enum {
     ASK_SIGNAL, /**< send sig to the command's process group: to those that the command started */
     ASK_ALL,   /**< send sig to all that the command started; KILL is repeated until none is left */
+    ASK_HALT,  /**< send sig, STOP or CONT, to all that the command started */
     ASK_UNTIL, /**< a new deadline */
     ASK_LEAVE  /**< end; what is left of the command runs on */
 } supervisor_ask;

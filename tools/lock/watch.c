@@ -22,6 +22,9 @@
 #define STOPPING_MS 5000
 /* How often to look meanwhile. */
 #define STOP_LOOK_MS 50
+/* How often to look at a lock in doubt, and what its guard counts with meanwhile. */
+#define DOUBT_LOOK_MS 100
+#define FOR_NOW_MS (INT64_MAX / 2)
 /* The pause before a command is continued when tidelock could not be stopped with it. */
 #define NOT_STOPPED_MS 100
 /* Bytes of a key in the library's messages; KEY_SHOWN shows more. */
@@ -237,6 +240,37 @@ static void read_signs(watch *watch, int64_t most_ms) {
     }
 }
 
+/* ---- doubt ----------------------------------------------------------------------------------- */
+
+/* How long the lock is still ours. A pause of this virtual machine puts it in doubt: nothing remains until a renewal
+ * succeeds, or the lock is lost. One that is HELD with nothing left has just been renewed, or ends within 1 ms. */
+static int64_t look_at_lock(const watch *watch, bool *ret_doubt) {
+    int64_t left;
+    tl_state state;
+
+    do {
+        left = tl_lock_remaining_ms(watch->lock);
+        state = tl_lock_state(watch->lock);
+    } while (left == 0 && state == TL_HELD);
+    *ret_doubt = left == 0 && state == TL_AT_RISK;
+    return left;
+}
+
+/* In doubt the command is stopped, not ended: most locks are confirmed within milliseconds, and a live migration
+ * would cost each job. Processes that it starts meanwhile are stopped at the next look. */
+static bool halts(watch *watch, bool doubt) {
+    bool halt = doubt && watch->guard.on_lost != ON_LOST_CONTINUE && !watch->guard.term_sent &&
+                !watch->child.seen.ended;
+
+    if (halt || watch->halted)
+        child_halt(&watch->child, halt);
+    if (halt != watch->halted && watch->verbose)
+        say_if_free("%s: the command is %s", watch->key,
+                    halt ? "stopped until the lock is renewed" : "continued");
+    watch->halted = halt;
+    return halt;
+}
+
 /* ---- the loop ------------------------------------------------------------------------------- */
 
 /* Of a lock that was at risk already, such as one of several servers, one of which is down, the library does not
@@ -276,10 +310,13 @@ static void act(watch *watch, guard_action action) {
  * renewed.
  */
 static int64_t tell_deadline(watch *watch, int64_t wake_ms) {
-    int64_t left = tl_lock_remaining_ms(watch->lock);
+    bool doubt;
+    int64_t left = look_at_lock(watch, &doubt);
 
     if (watch->guard.on_lost == ON_LOST_CONTINUE || watch->child.seen.ended)
         return wake_ms;
+    if (doubt) /* it keeps the deadline that it has */
+        return wake_ms > DOUBT_LOOK_MS ? DOUBT_LOOK_MS : wake_ms;
     int64_t until = moment_ms() + left - watch->guard.kill_lead_ms / 2;
     if (until != watch->until_ms)
         child_until(&watch->child, until);
@@ -327,8 +364,10 @@ static void wait_for_something(watch *watch, int64_t wake_ms) {
 void watch_command(watch *watch) {
     for (;;) {
         int64_t wake_ms;
-        act(watch,
-            guard_step(&watch->guard, moment_ms(), tl_lock_remaining_ms(watch->lock), &wake_ms));
+        bool doubt;
+        int64_t left = look_at_lock(watch, &doubt);
+        bool halted = halts(watch, doubt);
+        act(watch, guard_step(&watch->guard, moment_ms(), halted ? FOR_NOW_MS : left, &wake_ms));
         if (watch->child.seen.ended && !lingers(watch)) {
             read_signs(watch, LAST_SIGNS_MS);
             return;

@@ -54,6 +54,7 @@ typedef struct {
     int64_t until_ms;   /**< the deadline that the supervisor knows */
     int64_t killed_at;  /**< when KILL was sent; 0: it was not */
     bool continue_due;  /**< the command is stopped, and is to be continued */
+    bool halted;        /**< it is stopped since the lock is in doubt */
 } watch;
 
 /** Watch the command, which was started, until it has ended. */
