@@ -30,7 +30,12 @@ PY
 # ---- what SAFE assumes -----------------------------------------------------------------------------------
 expect 0 "$tidelock" agent --once --every 10m --name app1
 expect 0 "$tidelock" skew
-says '^SAFE: no lock can be stolen from a holder that works for at most 59 s \(assumed: say --longest-hold\): '
+says '^SAFE: no lock can be stolen from a holder that works for at most 59 s \(assumed: say --longest-hold\): .*; a host that was not seen is not judged: name all by --expect$'
+for given in '--expect app1' '--min-hosts 1'; do
+    # shellcheck disable=SC2086
+    expect 0 "$tidelock" skew $given
+    grep -q 'not seen' "$out" && fail "$given: $(cat "$out")"
+done
 expect 0 "$tidelock" skew --format nagios
 says '^SKEW OK - .*59 s \(assumed: say --longest-hold\)'
 expect 0 "$tidelock" skew --json

@@ -221,6 +221,18 @@ TEST(what_is_assumed_of_holders_is_said) {
     }
 }
 
+TEST(that_hosts_may_be_missing_is_said_of_what_is_safe) {
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+    skew_result r = with(hosts, 2);
+    for (int assumed = 0; assumed <= 1; assumed++) {
+        r.rule.hosts_assumed = assumed;
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.verdict, SKEW_SAFE);
+        assert_int_equal(strstr(r.reason, "name all by --expect") != NULL, assumed);
+        skew_result_end(&r);
+    }
+}
+
 /* Advice is about what is lacking, each thing once. */
 TEST(the_advice_is_about_what_is_lacking) {
     skew_host hosts[] = {host("a", 0, 0), unknown("b"),      unknown("n:123"),

@@ -140,6 +140,8 @@ static int make_rule(const skew_options *options, skew_rule *ret) {
                        .longest_hold_us = hold_ms * 1000,
                        .slack_us = slack_ms * 1000,
                        .longest_hold_assumed = assumed,
+                       .hosts_assumed = options->expected.expect.count == 0 &&
+                                        options->expected.min_hosts == 0,
                        .min_hosts = options->expected.min_hosts,
                        .drift_ppm = SKEW_DRIFT_PPM};
     return parse_warn(options->warn, &ret->warn_percent);

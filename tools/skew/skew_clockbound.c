@@ -241,7 +241,7 @@ void clockbound_judge(const clockbound_report *report, const skew_reading *begun
     host->instrument = "clockbound";
     host->kind = SKEW_ASIDE;
     host->age_ms = -1;
-    host->advice = strcmp(status, "refused") == 0
+    host->advice = !report->known && strcmp(status, "refused") == 0
                        ? "let only ClockBound's daemon write its file, or leave out --clockbound"
                        : "check that ClockBound's daemon runs here and knows the time, or leave "
                          "out --clockbound";

@@ -73,6 +73,7 @@ typedef struct {
         longest_hold_us; /**< longest time that a holder works; 0: not known, as in a log line */
     int64_t slack_us;    /**< T - that; may be negative */
     bool longest_hold_assumed; /**< no option says how long holders work */
+    bool hosts_assumed;        /**< no option says which hosts, or how many, there are */
     int min_hosts;             /**< hosts that must be measured; 0: not given */
     int32_t warn_percent;      /**< of the slack */
     int32_t drift_ppm;         /**< bound on the drift between two uncorrected clocks */

@@ -223,6 +223,10 @@ void skew_say_safe(skew_result *result, const skew_pair *pair) {
                        ? " (assumed: say --longest-hold)"
                        : "");
     explain(result, pair, what);
+    size_t n = strlen(result->reason);
+    if (GUARD(assumed_hosts_are_said) && result->rule.hosts_assumed)
+        (void)snprintf(result->reason + n, sizeof result->reason - n,
+                       "; a host that was not seen is not judged: name all by --expect");
 }
 
 void skew_say_pad(skew_result *result) {
