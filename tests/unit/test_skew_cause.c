@@ -254,6 +254,14 @@ TEST(what_is_lacking_is_still_lacking_without_the_cause) {
     says(hosts, 4, "gone (missing) is the cause; without it SAFE, worst pair 24 ms");
 }
 
+TEST(an_alarm_is_still_there_without_the_cause) {
+    skew_host hosts[] = {at("a", 0), at("b", 3000), at("c", 10)};
+    hosts[0].alarm = SKEW_SOON;
+    says(hosts, 3, "b is the cause; without it WARN for a hypervisor's alarm, worst pair 24 ms");
+    hosts[2].unsteady = true;
+    says(hosts, 3, "b is the cause; without it WARN for lack of evidence, worst pair 24 ms");
+}
+
 /* What a daemon serves is its host's evidence: it goes with the host. */
 TEST(a_host_is_left_out_with_all_its_rows) {
     skew_host hosts[] = {at("app1", 0), at("app2", 3000), at("app2:123", 3000), at("app3", 10)};

@@ -4,6 +4,7 @@
  */
 #include "skew_faces.h"
 
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_order.h"
 #include "skew/judge/skew_web.h"
@@ -89,6 +90,18 @@ static void is_golden_page(const char *name, int n, int64_t slack_ms, skew_verdi
     (void)snprintf(file, sizeof file, "skew-%s.html", name);
     is_golden(file, text);
     free(text);
+    skew_result_end(&r);
+}
+
+TEST(a_host_with_an_alarm_is_marked) {
+    skew_host hosts[] = {agent("a", 0, 10), agent("b", 0, 10)};
+    skew_alarm_put(&hosts[1], SKEW_SOON);
+    skew_result r = result_of(hosts, 2, 1000);
+    char *page = page_of(&r);
+    has(page, "<span id=\"verdict\">WARN</span>");
+    has(page, "the hypervisor of b announces a disruption within about a day");
+    assert_int_equal(count(page, "hypervisor warns"), 1);
+    free(page);
     skew_result_end(&r);
 }
 

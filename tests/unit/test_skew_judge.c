@@ -7,6 +7,7 @@
 
 #include "seeded.h"
 #include "tests.h"
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_judge.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
@@ -174,6 +175,54 @@ TEST(a_host_that_is_missing_is_never_safe_and_no_better_than_it_was) {
     hosts[1].missing = true;
     hosts[1].status = "missing";
     assert_int_equal(judged(&r), SKEW_UNSAFE);
+}
+
+TEST(an_alarm_of_a_hypervisor_is_never_safe_and_makes_nothing_better) {
+    for (int alarm = SKEW_FREERUNNING; alarm <= (int)SKEW_IMMINENT; alarm++) {
+        skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0)};
+        skew_result r = with(hosts, 2);
+        assert_int_equal(judged(&r), SKEW_SAFE);
+        skew_alarm_put(&hosts[1], (skew_alarm)alarm);
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.verdict, SKEW_WARN);
+        assert_true(strncmp(r.reason, "the hypervisor of b ", 20) == 0);
+        assert_non_null(strstr(r.reason, skew_alarm_says((skew_alarm)alarm)));
+        assert_int_equal(r.advices, 1);
+        skew_result_end(&r);
+        hosts[1].offset = (tl_interval){3000 * MS, 3000 * MS};
+        assert_true(skew_judge(&r));
+        assert_int_equal(r.verdict, SKEW_UNSAFE);
+        assert_non_null(strstr(r.reason, "stolen at least"));
+        assert_non_null(strstr(r.reason, "; the hypervisor of b "));
+        skew_result_end(&r);
+        hosts[0].known = hosts[1].known = false;
+        assert_int_equal(judged(&r), SKEW_UNKNOWN);
+    }
+}
+
+TEST(the_worst_alarm_is_named_and_the_others_are_counted) {
+    skew_host hosts[] = {host("a", 0, 0), host("b", 0, 0), host("c", 0, 0), host("d", 0, 0)};
+    skew_result r = with(hosts, 4);
+    skew_alarm_put(&hosts[0], SKEW_UNRELIABLE);
+    skew_alarm_put(&hosts[1], SKEW_IMMINENT);
+    skew_alarm_put(&hosts[3], SKEW_SOON);
+    assert_true(skew_judge(&r));
+    assert_string_equal(
+        r.reason, "the hypervisor of b announces a disruption within about an hour: the clock "
+                  "of b may jump then (2 hosts more have such an alarm)");
+    assert_string_equal(r.advice[0],
+                        "let b acquire none of these locks until its disruption is over "
+                        "and its clock is measured again");
+    skew_result_end(&r);
+    hosts[1].kind = SKEW_REMARK; /* it acquires no locks (--no-self) */
+    hosts[3].alarm = SKEW_NO_ALARM;
+    assert_true(skew_judge(&r));
+    assert_string_equal(r.reason,
+                        "the hypervisor of a calls its own clock unreliable: the clock of a "
+                        "may be wrong where it follows that one");
+    skew_result_end(&r);
+    hosts[0].alarm = SKEW_NO_ALARM;
+    assert_int_equal(judged(&r), SKEW_SAFE);
 }
 
 TEST(there_are_so_many_hosts_or_it_is_not_safe) {

@@ -3,6 +3,7 @@
  */
 #include "skew_faces.h"
 
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_reason.h"
@@ -103,6 +104,23 @@ TEST(what_a_terminal_has_no_room_for_is_told) {
     s = on_screen(&r, 200, 200);
     assert_null(strstr(s.text, "hosts more"));
     assert_non_null(strstr(s.text, "payments-worker-24.prod.example.com"));
+    free(s.text);
+    skew_result_end(&r);
+}
+
+TEST(a_host_with_an_alarm_is_on_the_screen) {
+    static skew_host hosts[60];
+    for (int i = 0; i < 60; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "host%d", i);
+        hosts[i] = host(name, "agent", i * 1000, i * 1000 + 500, i);
+    }
+    skew_alarm_put(&hosts[30], SKEW_IMMINENT);
+    skew_result r = judged(hosts, 60, 1000);
+    screen s = on_screen(&r, 80, 24);
+    const char *row = strstr(s.text, "\nhost30 ");
+    assert_true(row && row < strstr(s.text, "\nWARN: "));
+    assert_non_null(strstr(row, "agent: the hypervisor"));
     free(s.text);
     skew_result_end(&r);
 }

@@ -3,6 +3,7 @@
  */
 #include "skew_faces.h"
 
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_web.h"
 #include "skew/judge/skew_reason.h"
@@ -41,6 +42,14 @@ TEST(a_theft_that_is_possible) {
     skew_host hosts[4];
     four_hosts(hosts);
     all_faces("unsafe", judged(hosts, 4, 400));
+}
+
+TEST(a_hypervisor_that_warns) {
+    skew_host hosts[4];
+    four_hosts(hosts);
+    skew_alarm_put(&hosts[0], SKEW_UNRELIABLE);
+    skew_alarm_put(&hosts[1], SKEW_IMMINENT);
+    all_faces("alarm", judged(hosts, 3, 1000));
 }
 
 TEST(nothing_measured) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "skew/skew_fleet.h"
+#include "skew/skew_vmclock.h"
 
 #define ASK_MOST (TL_ARGV_MAX - 1) /* records in one request */
 #define MOST "5000"                /* names: SKEW_HOSTS_MAX, one more than are read */
@@ -134,6 +135,7 @@ static void add_self(skew_fleet *fleet, const skew_track *track, const kernel_cl
     host->age_ms = tl__ms_until(track->at, now);
     host->offset = skew_offset(track, now, skew_self_rate(kernel));
     host->has_drift = skew_drift(track, &host->drift_ppb);
+    skew_alarm_put(host, skew_vmclock_now());
 }
 
 /* The server's clock now, at the latest. */

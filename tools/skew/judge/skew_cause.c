@@ -155,6 +155,7 @@ static bool judge_rest(search *search, skew_cause *cause) {
     bool judged = skew_judge(&rest);
 
     cause->verdict = rest.verdict;
+    cause->alarmed = rest.alarmed;
     cause->any_pair = judged && rest.pair_count > 0;
     cause->worst = cause->any_pair ? rest.pairs[0].gap : (tl_interval){0, 0};
     skew_result_end(&rest);
@@ -249,7 +250,9 @@ static void explain(skew_result *result) {
                    : several ? "one of these sets"
                              : "one of them",
                    skew_verdict_name(worst->verdict),
-                   worst->verdict == SKEW_SAFE ? "" : " for lack of evidence",
+                   worst->verdict == SKEW_SAFE ? ""
+                   : worst->alarmed            ? " for a hypervisor's alarm"
+                                               : " for lack of evidence",
                    sure ? "" : "at most ", skew_up(number, worst->worst.hi, 0));
     append(result, text);
 }

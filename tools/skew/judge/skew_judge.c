@@ -8,6 +8,7 @@
 
 #include "skew/judge/skew_judge.h"
 #include "ground/guard.h"
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_gaps.h"
 #include "skew/judge/skew_reason.h"
 #include "skew/judge/skew_worst.h"
@@ -86,7 +87,7 @@ static int count_hosts(const skew_result *result) {
     return named > heard ? named : heard;
 }
 
-static void decide(skew_result *result) {
+static void decide_by_clocks(skew_result *result) {
     int lacking = count_lacking(result), clocks = count_clocks(result), hosts = count_hosts(result);
     const skew_pair *worst = result->pair_count ? result->pairs : NULL, *theft = surest(result);
     const skew_host *lacks = first_lacking(result);
@@ -115,6 +116,19 @@ static void decide(skew_result *result) {
     }
 }
 
+/* Only clocks that acquire locks count: the hypervisor of a host of --no-self endangers none. */
+static void decide(skew_result *result) {
+    const skew_host *host = skew_alarm_worst(result);
+
+    decide_by_clocks(result);
+    if (!host || !GUARD(alarm_is_doubt))
+        return;
+    result->alarmed = result->verdict == SKEW_SAFE;
+    if (result->alarmed)
+        result->verdict = SKEW_WARN;
+    skew_say_alarm(result, host);
+}
+
 bool skew_judge(skew_result *result) {
     result->pairs = NULL;
     result->gaps = NULL;
@@ -122,6 +136,7 @@ bool skew_judge(skew_result *result) {
     result->advices = result->causes = 0;
     result->advice_where = -1;
     result->cause_text[0] = '\0';
+    result->alarmed = false;
     if (result->host_count > SKEW_HOSTS_MAX || !(result->gaps = skew_gaps_begin(result)) ||
         !skew_worst_find(result))
         return false;

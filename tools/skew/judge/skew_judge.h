@@ -42,6 +42,15 @@ static inline bool skew_is_clock(skew_kind kind) {
     return kind != SKEW_ASIDE && kind != SKEW_REMARK;
 }
 
+/** The hypervisor's warning of a host's clocks, the worst last: judge/skew_alarm.h. */
+typedef enum {
+    SKEW_NO_ALARM,
+    SKEW_FREERUNNING, /**< its own clock is not synchronized */
+    SKEW_UNRELIABLE,  /**< its own clock may be wrong */
+    SKEW_SOON,        /**< a disruption within about a day */
+    SKEW_IMMINENT     /**< within about an hour */
+} skew_alarm;
+
 typedef struct {
     char name[SKEW_NAME_SIZE];
     const char *instrument; /**< "server", "agent", ... */
@@ -52,6 +61,7 @@ typedef struct {
     bool missing;  /**< it is expected but silent: the evidence may be outdated */
     bool unsteady; /**< its clock runs wrong, or is set repeatedly: the evidence may be outdated */
     bool relative; /**< not known, except for an error that all such hosts share */
+    skew_alarm alarm;
     tl_interval offset; /**< wall clock - server, us, at the moment of judging */
     /** 1 + the index of the host that measured it; 0: measured against the server */
     int against;
@@ -99,6 +109,7 @@ typedef struct {
 typedef struct {
     int host[SKEW_CAUSE_MOST], hosts; /**< indices, ascending; their number */
     skew_verdict verdict;             /**< on the other hosts */
+    bool alarmed;                     /**< only an alarm keeps that from SAFE */
     bool any_pair;                    /**< are the others more than one? */
     tl_interval worst;                /**< their worst gap, us, if there is one */
 } skew_cause;
@@ -127,6 +138,7 @@ typedef struct {
     size_t pairs_total; /**< pairs that exist */
     skew_gaps *gaps;    /**< of all pairs; NULL: only `pairs` are known */
     skew_verdict verdict;
+    bool alarmed; /**< only an alarm keeps the verdict from SAFE */
     char reason[SKEW_REASON_SIZE];
     char advice[3][SKEW_REASON_SIZE];
     int advices;

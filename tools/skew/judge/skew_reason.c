@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ground/guard.h"
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_number.h"
 #include "skew/judge/skew_reason.h"
 
@@ -250,6 +251,51 @@ void skew_say_pad(skew_result *result) {
         (void)snprintf(text + n, sizeof text - n, "with --warn %d%% it takes %s ms", (int)warn,
                        skew_up(needed, least, 3));
     advise(result, text);
+}
+
+/* ---- alarms --------------------------------------------------------------------------------- */
+
+static int count_alarms(const skew_result *result) {
+    int n = 0;
+    for (int i = 0; i < result->host_count; i++)
+        n += result->hosts[i].kind == SKEW_CLOCK && result->hosts[i].alarm != SKEW_NO_ALARM;
+    return n;
+}
+
+static bool is_of_disruption(const skew_host *host) {
+    return host->alarm == SKEW_SOON || host->alarm == SKEW_IMMINENT;
+}
+
+static void advise_alarm(skew_result *result, const skew_host *host) {
+    char text[SKEW_REASON_SIZE];
+
+    (void)snprintf(text, sizeof text,
+                   is_of_disruption(host)
+                       ? "let %s acquire none of these locks until its disruption is over and its "
+                         "clock is measured again"
+                       : "let the time service of %s follow another source than the hypervisor "
+                         "(there: chronyc sources), or have the hypervisor's clock fixed",
+                   host->name);
+    advise(result, text);
+}
+
+/* A verdict that is SAFE but for the alarm has a reason of why it is safe: the alarm replaces it. */
+void skew_say_alarm(skew_result *result, const skew_host *host) {
+    char more[64] = "";
+    int others = count_alarms(result) - 1;
+
+    if (result->alarmed)
+        result->reason[0] = '\0';
+    if (others > 0)
+        (void)snprintf(more, sizeof more, " (%d host%s more ha%s such an alarm)", others,
+                       others == 1 ? "" : "s", others == 1 ? "s" : "ve");
+    size_t n = strlen(result->reason);
+    (void)snprintf(
+        result->reason + n, sizeof result->reason - n,
+        "%sthe hypervisor of %s %s: the clock of %s %s%s", n ? "; " : "", host->name,
+        skew_alarm_says(host->alarm), host->name,
+        is_of_disruption(host) ? "may jump then" : "may be wrong where it follows that one", more);
+    advise_alarm(result, host);
 }
 
 /* ---- missing evidence ----------------------------------------------------------------------- */

@@ -169,11 +169,12 @@ static void put_row(FILE *out, const skew_result *result, int i, const page_room
         page_between(out, host->offset, INT64_MAX);
         (void)fputs(" ms", out);
     }
-    if (host->missing || host->unsteady || !host->known)
+    if (host->missing || host->unsteady || !host->known || host->alarm != SKEW_NO_ALARM)
         (void)fprintf(out, "%s<b class=\"lack\">&ndash; %s</b>", host->known ? "<br>" : "",
-                      host->missing ? "missing"
-                      : host->known ? "runs wrong"
-                                    : "not measured");
+                      host->missing    ? "missing"
+                      : !host->known   ? "not measured"
+                      : host->unsteady ? "runs wrong"
+                                       : "hypervisor warns");
     (void)fputs("</div>", out);
     (void)fputs("</div>\n", out);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/js.h"
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_cause.h"
 #include "skew/show/skew_show.h"
 
@@ -283,6 +284,23 @@ static void put_causes(FILE *out, const skew_result *result) {
                           result->hosts[i].name, result->hosts[i].instrument);
 }
 
+/* Only hosts with an alarm have a line. */
+static void put_alarms(FILE *out, const skew_result *result) {
+    bool any = false;
+
+    for (int i = 0; i < result->host_count; i++) {
+        const skew_host *host = &result->hosts[i];
+        if (host->alarm == SKEW_NO_ALARM)
+            continue;
+        if (!any)
+            head(out, "hypervisor_alarm", "1 if the host's hypervisor warns of its clock.");
+        any = true;
+        (void)fprintf(
+            out, "tidelock_skew_hypervisor_alarm{host=\"%s\",instrument=\"%s\",alarm=\"%s\"} 1\n",
+            host->name, host->instrument, skew_alarm_name(host->alarm));
+    }
+}
+
 void skew_show_prometheus(const skew_result *result, FILE *out) {
     char labels[256];
 
@@ -305,6 +323,7 @@ void skew_show_prometheus(const skew_result *result, FILE *out) {
     }
     put_widths(out, result);
     put_causes(out, result);
+    put_alarms(out, result);
     if (result->pair_count == 0)
         return;
     head(out, "worst_gap_seconds", "How far the taker's clock is ahead of the holder's, bounds.");

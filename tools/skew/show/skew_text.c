@@ -106,7 +106,8 @@ static void put_drift(const sheet *sheet, const skew_host *host) {
 
 /* The instrument, and anything wrong. */
 static const char *origin(const skew_host *host, char buf[SKEW_DETAIL_SIZE + 64]) {
-    bool plain = host->known && host->kind == SKEW_CLOCK && !host->missing && !host->unsteady;
+    bool plain = host->known && host->kind == SKEW_CLOCK && !host->missing && !host->unsteady &&
+                 host->alarm == SKEW_NO_ALARM;
 
     if (host->self)
         (void)snprintf(buf, SKEW_DETAIL_SIZE + 64, "%s%s", host->known && !plain ? "" : "this host",
@@ -364,8 +365,8 @@ static void pick(sheet *sheet, int i, int most) {
     }
 }
 
-/* Picks first the worst pair's hosts, then hosts of which nothing is known, then the next pairs'
- * hosts. The order is kept. Not all pairs of a large fleet are kept: a host of none of them may be in
+/* Picks first the worst pair's hosts, then hosts of which nothing is known or that have an alarm,
+ * then the next pairs' hosts. The order is kept. Not all pairs of a large fleet are kept: a host of none of them may be in
  * a worse pair than another such host, so if one is left out, all are. */
 static void pick_hosts(sheet *sheet, int most) {
     const skew_result *result = sheet->result;
@@ -376,7 +377,8 @@ static void pick_hosts(sheet *sheet, int most) {
         pick(sheet, sheet->worst[0]->taker, most);
     }
     for (int i = 0; i < result->host_count; i++)
-        if (!result->hosts[i].known || result->hosts[i].missing || result->hosts[i].unsteady)
+        if (!result->hosts[i].known || result->hosts[i].missing || result->hosts[i].unsteady ||
+            result->hosts[i].alarm != SKEW_NO_ALARM)
             pick(sheet, i, most);
     for (size_t i = 0; i < result->pair_count && sheet->hosts < most; i++) {
         pick(sheet, sheet->worst[i]->holder, most);
