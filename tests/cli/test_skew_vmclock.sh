@@ -1,6 +1,6 @@
 #!/bin/bash
-# skew on a virtual machine: the hypervisor's warnings of this host turn SAFE into WARN. Without a VMClock nothing is printed. A file
-# stands for the device.
+# skew and agent on a virtual machine: the hypervisor's warnings turn SAFE into WARN, of this host and of the hosts of agents. Without
+# a VMClock nothing is printed. A file stands for the device.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"
 if [[ -n ${SAN:-} ]]; then echo "a preloaded library and sanitizers don't go together" && exit 77; fi
@@ -66,3 +66,21 @@ grep -q "^tidelock_skew_hypervisor_alarm{host=\"$me\",instrument=\"server\",alar
 run 1 on_vm "$tidelock" skew report "$work/log"
 says "the hypervisor of $me announces"
 run 0 on_vm "$tidelock" skew --slack 20s --no-self # it acquires none of these locks
+
+# ---- the hosts of agents -------------------------------------------------------------------------------
+run 0 on_vm "$tidelock" agent --once --every 10m --name far
+grep -q '^tidelock: agent: WARN: the hypervisor of far announces a disruption within about an hour$' "$err" || fail "the agent: $(cat "$err")"
+run 1 elsewhere "$tidelock" skew --slack 20s
+says '^far .* agent: the hypervisor announces'
+says '^WARN: the hypervisor of far announces'
+write 256 $synchronized
+run 0 on_vm "$tidelock" agent --once --every 10m --name far
+silent
+run 0 elsewhere "$tidelock" skew --slack 20s
+silent
+
+# An agent on this host may read what skew may not.
+write 0 $unreliable
+run 0 on_vm "$tidelock" agent --once --every 10m
+run 1 elsewhere "$tidelock" skew --slack 20s
+says "^WARN: the hypervisor of $me calls its own clock unreliable"

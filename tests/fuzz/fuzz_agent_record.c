@@ -23,7 +23,8 @@ static void judge(const skew_record *r, int64_t now_us, int64_t stepped_us) {
     MUST(h.instrument && h.status && memchr(h.detail, '\0', sizeof h.detail));
     MUST(h.missing == (strcmp(h.status, "missing") == 0) || !h.known);
     MUST(h.known == (strcmp(h.status, "ok") == 0 || strcmp(h.status, "missing") == 0 ||
-                     strcmp(h.status, "unsteady") == 0));
+                     strcmp(h.status, "unsteady") == 0 || h.alarm != SKEW_NO_ALARM));
+    MUST(h.alarm == SKEW_NO_ALARM || h.alarm == r->alarm);
     MUST(h.unsteady == r->unsteady);
     if (!h.known)
         return;

@@ -2,9 +2,11 @@
  * The agent's record: it comes back as it was written, anything else is refused, and its age, a step of
  * the server and a clash make it wider or void, never plausible.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests.h"
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_record.h"
 
 #define NOW INT64_C(1700000000000000)
@@ -157,6 +159,52 @@ TEST(a_clock_that_runs_wrong_is_told_and_widens_by_what_was_seen) {
     h = judged(&r, NOW, 0);
     assert_false(h.known);
     assert_string_equal(h.status, "unsteady");
+}
+
+/* A reader of before takes the mark for a part of the ID, which is as long as it may be. */
+TEST(an_alarm_is_a_mark_of_the_id) {
+    static const char marks[] = {[SKEW_FREERUNNING] = 'f',
+                                 [SKEW_UNRELIABLE] = 'u',
+                                 [SKEW_SOON] = 's',
+                                 [SKEW_IMMINENT] = 'i'};
+    for (int alarm = SKEW_FREERUNNING; alarm <= (int)SKEW_IMMINENT; alarm++) {
+        char text[SKEW_RECORD_SIZE], want[SKEW_RECORD_SIZE];
+        skew_record r = usual(), out;
+        r.alarm = (skew_alarm)alarm;
+        skew_record_write(text, &r);
+        (void)snprintf(
+            want, sizeof want,
+            "2 beef-12+%c 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1",
+            marks[alarm]);
+        assert_string_equal(text, want);
+        assert_true(skew_record_read(text, strlen(text), &out));
+        assert_string_equal(out.id, "beef-12");
+        assert_int_equal(out.alarm, alarm);
+        skew_host h = judged(&out, NOW, 0);
+        assert_true(h.known);
+        assert_int_equal(h.alarm, alarm);
+        assert_string_equal(h.status, skew_alarm_name((skew_alarm)alarm));
+        assert_non_null(strstr(h.detail, skew_alarm_says((skew_alarm)alarm)));
+        assert_non_null(strstr(h.detail, "; 1 steps, 2 resumes"));
+        assert_string_equal(judged(&out, NOW + 40000000, 0).status, "missing");
+        out.clash = true;
+        assert_string_equal(judged(&out, NOW, 0).status, "clash");
+    }
+}
+
+TEST(a_mark_that_is_not_known_is_no_alarm) {
+    static const char *const ids[] = {"beef-12+x", "beef-12+", "beef-12+ii", "beef-12i", "+i"};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        char text[SKEW_RECORD_SIZE];
+        skew_record out;
+        (void)snprintf(text, sizeof text,
+                       "2 %s 1700000000000000 349990 350010 1 -1500 2500 0 8 1 2 0 10000 0 run1",
+                       ids[i]);
+        assert_true(skew_record_read(text, strlen(text), &out));
+        assert_string_equal(out.id, ids[i]);
+        assert_int_equal(out.alarm, SKEW_NO_ALARM);
+        assert_true(judged(&out, NOW, 0).known);
+    }
 }
 
 /* After a failover or on a replica the offset is from a clock that isn't asked now. */

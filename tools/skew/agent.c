@@ -166,6 +166,7 @@ static bool publish(agent *agent, const kernel_clock *kernel) {
     skew_self_record(&agent->track, kernel, agent->server, &record);
     record.every_ms = agent->options->every_ms;
     record.clash = agent->clash > 0;
+    record.alarm = agent->vmclock.alarm;
     skew_pace_mark(&agent->pace, agent->track.at, &record);
     agent->put_us[1] = agent->put_us[0];
     agent->put_us[0] = record.at_us;

@@ -222,6 +222,7 @@ static void heed_own(skew_fleet *fleet, const entry *entry, const skew_record_at
         host->status = published.status;
         (void)snprintf(host->detail, sizeof host->detail, "%s", published.detail);
     }
+    skew_alarm_put(host, published.alarm); /* the agent may read the VMClock, and we not */
     if (published.slew_ppm > host->slew_ppm)
         host->slew_ppm = published.slew_ppm;
     if (entry->record.steps > 0) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "skew/judge/skew_alarm.h"
 #include "skew/judge/skew_record.h"
 #include "ground/guard.h"
 #include "transport/conn.h" /* tl_bytes */
@@ -19,6 +20,13 @@
 #define PPB_MOST INT64_C(1000000000000)
 #define STAMP_MOST INT64_C(9300000000000000) /* us: in 2264 */
 #define COUNT_MOST INT64_C(1000000000000000)
+#define MARK_LENGTH 2
+
+static const char *const marks[] = {[SKEW_NO_ALARM] = "",
+                                    [SKEW_FREERUNNING] = "+f",
+                                    [SKEW_UNRELIABLE] = "+u",
+                                    [SKEW_SOON] = "+s",
+                                    [SKEW_IMMINENT] = "+i"};
 
 bool skew_name_ok(const char *name) {
     size_t n = strlen(name);
@@ -32,11 +40,12 @@ void skew_record_key(char key[SKEW_KEY_SIZE], const char *name) {
 
 void skew_record_write(char text[SKEW_RECORD_SIZE], const skew_record *record) {
     (void)snprintf(text, SKEW_RECORD_SIZE,
-                   VERSION " %s %lld %lld %lld %d %lld %lld %lld %lld %lld %lld %lld %lld %d %s",
-                   record->id, (long long)record->at_us, (long long)record->offset.lo,
-                   (long long)record->offset.hi, record->has_drift, (long long)record->drift_ppb.lo,
-                   (long long)record->drift_ppb.hi, (long long)record->slew_ppm,
-                   (long long)record->samples, (long long)record->steps, (long long)record->resumes,
+                   VERSION " %s%s %lld %lld %lld %d %lld %lld %lld %lld %lld %lld %lld %lld %d %s",
+                   record->id, marks[record->alarm], (long long)record->at_us,
+                   (long long)record->offset.lo, (long long)record->offset.hi, record->has_drift,
+                   (long long)record->drift_ppb.lo, (long long)record->drift_ppb.hi,
+                   (long long)record->slew_ppm, (long long)record->samples,
+                   (long long)record->steps, (long long)record->resumes,
                    (long long)record->server_stepped_us, (long long)record->every_ms,
                    (record->clash ? CLASH : 0) | (record->unsteady ? UNSTEADY : 0), record->server);
 }
@@ -58,6 +67,17 @@ static bool plausible(const skew_record *record) {
            within(record->every_ms, 1, COUNT_MOST);
 }
 
+/* Cuts a known mark off the ID. */
+static skew_alarm take_alarm(tl_bytes *id) {
+    for (int i = SKEW_FREERUNNING; i <= (int)SKEW_IMMINENT; i++)
+        if (id->n > MARK_LENGTH &&
+            memcmp(id->p + id->n - MARK_LENGTH, marks[i], MARK_LENGTH) == 0) {
+            id->n -= MARK_LENGTH;
+            return (skew_alarm)i;
+        }
+    return SKEW_NO_ALARM;
+}
+
 bool skew_record_read(const char *text, size_t n, skew_record *ret) {
     tl_bytes rest = tl__bytes(text, n);
     int64_t v[NUMBERS];
@@ -68,13 +88,15 @@ bool skew_record_read(const char *text, size_t n, skew_record *ret) {
     tl_bytes id = tl__bytes_take(&rest, ' ');
     if (id.n == 0 || id.n >= SKEW_ID_SIZE || memchr(id.p, '\0', id.n))
         return false;
+    skew_alarm alarm = take_alarm(&id);
     for (int i = 0; i < NUMBERS; i++)
         if (!tl__bytes_to_int(tl__bytes_take(&rest, ' '), &v[i]))
             return false;
     tl_bytes server = tl__bytes_take(&rest, ' ');
     if (server.n == 0 || server.n >= SKEW_SERVER_SIZE || memchr(server.p, '\0', server.n))
         return false;
-    *ret = (skew_record){.at_us = v[0],
+    *ret = (skew_record){.alarm = alarm,
+                         .at_us = v[0],
                          .offset = {v[1], v[2]},
                          .has_drift = v[3] == 1,
                          .drift_ppb = {v[4], v[5]},
@@ -110,11 +132,21 @@ static void refuse(skew_host *host, const char *status, const char *detail) {
     (void)snprintf(host->detail, sizeof host->detail, "%s", detail);
 }
 
+static void say_missing(const skew_record *record, int64_t age_us, skew_host *host) {
+    host->status = "missing";
+    (void)snprintf(host->detail, sizeof host->detail,
+                   record->every_ms == SKEW_EVERY_ENDED_MS
+                       ? "its agent was ended, and published last %lld s ago"
+                       : "its agent has published nothing for %lld s",
+                   (long long)(age_us / 1000000));
+}
+
 void skew_record_judge(const skew_record *record, const skew_record_at *at, int32_t drift_ppm,
                        skew_host *host) {
     int64_t age_us = at->now_us - record->at_us;
 
     host->instrument = "agent";
+    host->alarm = SKEW_NO_ALARM;
     host->known = true;
     host->status = "ok";
     host->has_drift = record->has_drift;
@@ -136,14 +168,8 @@ void skew_record_judge(const skew_record *record, const skew_record_at *at, int3
             (long long)record->slew_ppm);
     }
     host->missing = GUARD(silent_host_is_missing) && at->now_us > skew_record_end_us(record);
-    if (host->missing) {
-        host->status = "missing";
-        (void)snprintf(host->detail, sizeof host->detail,
-                       record->every_ms == SKEW_EVERY_ENDED_MS
-                           ? "its agent was ended, and published last %lld s ago"
-                           : "its agent has published nothing for %lld s",
-                       (long long)(age_us / 1000000));
-    }
+    if (host->missing)
+        say_missing(record, age_us, host);
     if (GUARD(boundless_rate_unknown) && record->unsteady && record->slew_ppm == SKEW_PPM_MOST)
         refuse(host, "unsteady", "its clock runs so wrong that nothing is known about it");
     if (GUARD(one_agent_a_name) && record->clash)
@@ -158,4 +184,6 @@ void skew_record_judge(const skew_record *record, const skew_record_at *at, int3
         refuse(host, "void", "measured before the server's clock was set back");
     else if (GUARD(record_after_step) && record->at_us < at->stepped_us)
         refuse(host, "void", "measured before a clock was set");
+    if (GUARD(alarm_is_published))
+        skew_alarm_put(host, record->alarm);
 }

@@ -26,8 +26,10 @@
 
 typedef struct {
     char id[SKEW_ID_SIZE]; /**< BOOT-PID: the host's boot, and the agent's process */
-    int64_t at_us;         /**< the server's clock in its last reply: dates the evidence */
-    tl_interval offset;    /**< us */
+    /** a mark behind the ID: readers that don't know it take it for a part of the ID, and ignore it */
+    skew_alarm alarm;
+    int64_t at_us;      /**< the server's clock in its last reply: dates the evidence */
+    tl_interval offset; /**< us */
     bool has_drift;
     tl_interval drift_ppb;
     int64_t slew_ppm, samples, steps, resumes;
