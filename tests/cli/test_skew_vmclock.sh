@@ -5,7 +5,7 @@
 source "$(dirname "$0")/lib.sh"
 if [[ -n ${SAN:-} ]]; then echo "a preloaded library and sanitizers don't go together" && exit 77; fi
 start_server
-"${CC:-cc}" -D_GNU_SOURCE -O1 -fPIC -shared "$here/tests/cli/vmclock_page.c" -o "$work/page.so" -ldl || fail "it isn't built"
+"${CC:-cc}" -D_GNU_SOURCE -O1 -fPIC -shared "$here/tests/cli/vmclock_file.c" -o "$work/page.so" || fail "it isn't built"
 me=$("$python" -c 'import re, socket; print(re.sub("[^A-Za-z0-9._:-]", "_", socket.gethostname())[:64])')
 page=$work/page
 soon=2 imminent=6 synchronized=2 freerunning=3 unreliable=4
@@ -14,8 +14,8 @@ write() { # flags status
 open(sys.argv[1], "wb").write(struct.pack("<IIHBBIQQ2xBBHBB64xQ", 0x4b4c4356, 4096, 1, 0, 0, 2, 7, int(sys.argv[2]), int(sys.argv[3]), 0, 0, 0, 0, 3))' \
         "$page" "$@"
 }
-on_vm() { LD_PRELOAD=$work/page.so VMCLOCK_PAGE=$page "$@"; }
-elsewhere() { VMCLOCK_PAGE=$work/none LD_PRELOAD=$work/page.so "$@"; }
+on_vm() { LD_PRELOAD=$work/page.so VMCLOCK_FILE=$page "$@"; }
+elsewhere() { VMCLOCK_FILE=$work/none LD_PRELOAD=$work/page.so "$@"; }
 export -f on_vm elsewhere
 export work page
 run() { # status where command...: the machine has the page (on_vm), or none (elsewhere)
