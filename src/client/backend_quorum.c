@@ -206,7 +206,8 @@ static void renewal_stepped(tl_task *task, const tl_out *out, tl_status status) 
     tl_lock *lock = (tl_lock *)((char *)task - offsetof(tl_lock, task));
     const tl_mono believed = {atomic_load(&lock->deadline_ns)};
     const tl_result *result = &hold_of(lock)->result;
-    tl__hold_prove(lock, status == TL_END ? (tl_mono){0} : result->deadline, result->proved);
+    const tl_mono deadline = {status == TL_END ? 0 : result->deadline.ns};
+    tl__hold_prove(lock, deadline, result->proved);
     tl__hold_noted(lock, out, believed);
 }
 

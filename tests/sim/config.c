@@ -218,7 +218,8 @@ bool sim_config_moves_alone(const sim_config *c) {
     other.fault[SIM_MOVE] = 0;
     bool ample = c->attempt_ms * SIM_MS >= ATTEMPT_TRIPS * c->delay;
     bool brief = PARTS * (c->keys * sim_config_pause_ms(c) + c->attempt_ms) <= c->ttl_ms;
-    return c->fleet && ample && sim_config_calm(&other) && (!c->atomic || (brief && !c->doubtful && !c->empties));
+    return c->fleet && ample && sim_config_calm(&other) &&
+           (!c->atomic || (brief && !c->doubtful && !c->empties));
 }
 
 bool sim_config_has(const sim_config *c, sim_kind kind, int key) {

@@ -91,12 +91,9 @@ static void put_losses(const metrics *metrics, const tl_stats *stats) {
     static const struct {
         tl_lost_why why;
         const char *cause;
-    } rows[] = {{TL_LOST_EXPIRED, "expired"},
-                {TL_LOST_TAKEN, "taken"},
-                {TL_LOST_GONE, "gone"},
-                {TL_LOST_MAX_HOLD, "max_hold"},
-                {TL_LOST_STALLED, "stalled"},
-                {TL_LOST_DISRUPTED, "disrupted"}};
+    } rows[] = {{TL_LOST_EXPIRED, "expired"}, {TL_LOST_TAKEN, "taken"},
+                {TL_LOST_GONE, "gone"},       {TL_LOST_MAX_HOLD, "max_hold"},
+                {TL_LOST_STALLED, "stalled"}, {TL_LOST_DISRUPTED, "disrupted"}};
     metrics_head(metrics, "losses_total", "counter",
                  "Locks that were lost while they were held, by cause.");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
