@@ -23,12 +23,11 @@ tl_vmclock_view tl__vmclock_read(const tl_vmclock *page) {
     for (int tries = 0; tries < TRIES; tries++) {
         uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
         tl_vmclock_view view = {
-            .marker = __atomic_load_n(&page->marker, __ATOMIC_RELAXED),
-            .generation = __atomic_load_n(&page->generation, __ATOMIC_RELAXED),
-            .flags = __atomic_load_n(&page->flags, __ATOMIC_RELAXED),
-            .status = __atomic_load_n(&page->status, __ATOMIC_RELAXED),
+            .marker = __atomic_load_n(&page->marker, __ATOMIC_ACQUIRE),
+            .generation = __atomic_load_n(&page->generation, __ATOMIC_ACQUIRE),
+            .flags = __atomic_load_n(&page->flags, __ATOMIC_ACQUIRE),
+            .status = __atomic_load_n(&page->status, __ATOMIC_ACQUIRE),
         };
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         uint32_t after = __atomic_load_n(&page->sequence, __ATOMIC_RELAXED);
         if (!GUARD(torn_page_is_read_again) || (before == after && !(before & 1)))
             return view;

@@ -67,8 +67,7 @@ tl_vmclock_view tl__vmclock_read(const tl_vmclock *page);
 /** Does the page still show this marker and this generation? false while it is being changed. */
 static inline bool tl__vmclock_shows(const tl_vmclock *page, uint64_t marker, uint64_t generation) {
     uint32_t before = __atomic_load_n(&page->sequence, __ATOMIC_ACQUIRE);
-    bool same = __atomic_load_n(&page->marker, __ATOMIC_RELAXED) == marker &&
-                __atomic_load_n(&page->generation, __ATOMIC_RELAXED) == generation;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    bool same = __atomic_load_n(&page->marker, __ATOMIC_ACQUIRE) == marker &&
+                __atomic_load_n(&page->generation, __ATOMIC_ACQUIRE) == generation;
     return same && !(before & 1) && before == __atomic_load_n(&page->sequence, __ATOMIC_RELAXED);
 }

@@ -160,7 +160,7 @@ static void *write_on(void *ctx) {
     tl_vmclock *page = ctx;
     for (uint64_t n = 1; !atomic_load(&over); n++) {
         __atomic_fetch_add(&page->sequence, 1, __ATOMIC_RELAXED);
-        __atomic_thread_fence(__ATOMIC_RELEASE);
+        __sync_synchronize();
         __atomic_store_n(&page->marker, n, __ATOMIC_RELAXED);
         __atomic_store_n(&page->generation, n, __ATOMIC_RELAXED);
         __atomic_fetch_add(&page->sequence, 1, __ATOMIC_RELEASE);

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -44,9 +43,9 @@ static copied copy(int fd, uint8_t bytes[CLOCKBOUND_SIZE], size_t *ret_n) {
         return SHORT;
     if (before == 0)
         return EMPTY;
-    atomic_thread_fence(memory_order_acquire);
+    __sync_synchronize();
     ssize_t n = pread(fd, bytes, CLOCKBOUND_SIZE, 0);
-    atomic_thread_fence(memory_order_acquire);
+    __sync_synchronize();
     if (n < 0 || !generation_of(fd, &after))
         return SHORT;
     *ret_n = (size_t)n;
