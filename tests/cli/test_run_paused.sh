@@ -51,22 +51,27 @@ ends_with() { # status
     got=$?
     [[ $got == "$1" ]] || depth=1 fail "status $got instead of $1: $(cat "$err")"
 }
-is_renewed() { [[ $(grep -c 'renewed again' "$err") -ge $1 ]]; }
+# A renewal sets the key's end again, which the test has moved before. Reports of a short doubt may be left out.
+disrupt() { redis PEXPIRE k 40000 >/dev/null && page "$1" 1; } # marker
+is_renewed() { [[ $(redis PTTL k) -gt 50000 ]]; }
 
-# ---- the lock is still ours -------------------------------------------------------------------------
+# ---- the lock is still ours: the command goes on, however soon its CONT follows its STOP -----------------
 begin
-page 2 1
-until_true 20 is_renewed 1 || fail "it is not renewed: $(cat "$err")"
-grep -q 'k: at risk, 0 ms left: this machine was paused, moved or restored' "$err" || fail "the risk: $(cat "$err")"
-goes_on
+for marker in {2..9}; do
+    disrupt "$marker"
+    until_true 20 is_renewed || fail "it is not renewed: $(cat "$err")"
+    goes_on
+done
 
 # ---- the server answers only after a while: meanwhile the command is stopped -------------------------
+redis PEXPIRE k 40000 >/dev/null
 kill -STOP "$server_pid"
-page 3 1
+page 10 1
 until_true 20 is_halted || fail "the command is not stopped: $(cat "$err")"
 kill -CONT "$server_pid"
-until_true 60 is_renewed 2 || fail "it is not renewed: $(cat "$err")"
+until_true 60 is_renewed || fail "it is not renewed: $(cat "$err")"
 goes_on
+grep -q 'k: at risk, 0 ms left: this machine was paused, moved or restored' "$err" || fail "the risk: $(cat "$err")"
 : >"$work/enough"
 ends_with 0
 grep -q 'k: the command is stopped until the lock is renewed' "$err" || fail "nothing of the stop: $(cat "$err")"

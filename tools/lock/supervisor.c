@@ -103,6 +103,7 @@ static void collect(supervisor *supervisor) {
 typedef struct {
     int sig;
     pid_t group; /* only this process group; 0: all */
+    bool halted; /* all were sent STOP: one that is not stopped yet needs the CONT, too */
 } delivery;
 
 static void deliver(void *ctx, const below_process *process) {
@@ -110,7 +111,7 @@ static void deliver(void *ctx, const below_process *process) {
 
     if (process->state == 'Z' || (delivery->group && process->group != delivery->group))
         return;
-    if (delivery->sig == SIGCONT && process->state != 'T')
+    if (delivery->sig == SIGCONT && process->state != 'T' && !delivery->halted)
         return; /* the shell continues its whole job: one CONT is enough */
     (void)kill(process->pid, delivery->sig);
 }
@@ -162,7 +163,7 @@ static void obey(supervisor *supervisor, const supervisor_request *request) {
     switch (request->what) {
     case ASK_SIGNAL: pass_on(supervisor, request->sig, request->had_it); break;
     case ASK_ALL: end_all(supervisor, request->sig, request->had_it); break;
-    case ASK_HALT: send_below(supervisor, (delivery){.sig = request->sig}); break;
+    case ASK_HALT: send_below(supervisor, (delivery){.sig = request->sig, .halted = true}); break;
     case ASK_UNTIL: supervisor->until_ms = request->until_ms; break;
     case ASK_LEAVE: _exit(0);
     }

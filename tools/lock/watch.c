@@ -23,7 +23,7 @@
 /* How often to look meanwhile. */
 #define STOP_LOOK_MS 50
 /* How often to look at a lock in doubt, and what its guard counts with meanwhile. */
-#define DOUBT_LOOK_MS 100
+#define DOUBT_LOOK_MS 50
 #define FOR_NOW_MS (INT64_MAX / 2)
 /* The pause before a command is continued when tidelock could not be stopped with it. */
 #define NOT_STOPPED_MS 100
@@ -315,8 +315,10 @@ static int64_t tell_deadline(watch *watch, int64_t wake_ms) {
 
     if (watch->guard.on_lost == ON_LOST_CONTINUE || watch->child.seen.ended)
         return wake_ms;
-    if (doubt) /* it keeps the deadline that it has */
+    if (doubt) /* it keeps the deadline that it has; and a short doubt may end without a report */
         return wake_ms > DOUBT_LOOK_MS ? DOUBT_LOOK_MS : wake_ms;
+    if (watch->halted) /* the doubt has ended just now */
+        return 0;
     int64_t until = moment_ms() + left - watch->guard.kill_lead_ms / 2;
     if (until != watch->until_ms)
         child_until(&watch->child, until);
