@@ -9,7 +9,8 @@
 #include "migrate/migrate_monitor.h"
 #include "migrate/migrate_traffic.h"
 
-static int64_t now_ms;
+static int64_t now_ms, answer_ms = 1000;
+static int lists;                   /* how often the list of clients was asked for */
 static const char *run_id, *counts; /* what INFO tells; NULL: no answer */
 
 int64_t moment_ms(void) {
@@ -20,12 +21,12 @@ int64_t moment_wall_us(void) {
     return now_ms * 1000;
 }
 
-/* Each answer takes a second. */
 bool link_ask(server_link *l, const char *const *request,
               bool (*take)(void *ctx, const tl_reply *reply), void *ctx) {
     bool server = request[1] && strcmp(request[1], "server") == 0;
     const char *text = strcmp(request[0], "INFO") != 0 ? NULL : server ? run_id : counts;
-    now_ms += 1000;
+    lists += strcmp(request[0], "CLIENT") == 0;
+    now_ms += answer_ms;
     if (!text) {
         l->status = STATUS_UNAVAILABLE;
         return false;
@@ -77,7 +78,8 @@ TEST(the_list_hints_at_those_who_say_what_tidelock_never_says) {
     assert_int_equal(t.connections, 3);
     assert_string_equal(
         t.suspects,
-        "10.0.0.7:4001 called java-7 (said setnx last), 10.0.0.8:4000 (said getset last)");
+        "10.0.0.7:4001 called java-7 as user default, last command setnx; 10.0.0.8:4000, last "
+        "command getset");
     assert_string_equal(t.straggler[0].name, "java-7");
     t = listed("");
     assert_int_equal(t.connections, 0);
@@ -185,4 +187,32 @@ TEST(counts_of_another_server_are_watched_anew) {
         run_id = "run_id:cc\r\n";
         assert_false(migrate_watch_end(&w));
     }
+}
+
+/* The list costs the server more the more clients there are. */
+TEST(the_list_is_read_once_a_second) {
+    migrate_link m = {.replicas = 0};
+    migrate_traffic seen;
+    answer_ms = 200;
+    migrate_watch w = begun(&m, &seen);
+    lists = 0;
+    for (int i = 0; i < 20; i++)
+        assert_true(migrate_watch_look(&w));
+    answer_ms = 1000;
+    assert_in_range(lists, 3, 4); /* in 4.6 s */
+}
+
+/* Its name is in the list only while it is connected. */
+TEST(the_list_is_read_at_once_for_a_straggler) {
+    migrate_link m = {.replicas = 0};
+    migrate_traffic seen;
+    answer_ms = 1;
+    migrate_watch w = begun(&m, &seen);
+    lists = 0;
+    assert_true(migrate_watch_look(&w));
+    assert_int_equal(lists, 0);
+    seen.straggler[seen.stragglers++] = (migrate_straggler){.address = "10.0.0.7:4001"};
+    assert_true(migrate_watch_look(&w) && migrate_watch_look(&w));
+    answer_ms = 1000;
+    assert_int_equal(lists, 1);
 }

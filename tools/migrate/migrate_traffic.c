@@ -7,10 +7,13 @@
 
 #include "ground/guard.h"
 #include "ground/wait.h"
+#include "migrate/client_list.h"
 #include "migrate/migrate_traffic.h"
 
-#define LIST_MS                                                                                    \
-    200 /* ms; how often to look, during a scan, how much the server keeps for MONITOR */
+/* ms; how often the list of clients is read, which costs the server more the more there are; and while the
+ * list shows how much the server buffers for MONITOR */
+#define LIST_MS 1000
+#define BACKLOG_MS 200
 
 /* ---- counts ----------------------------------------------------------------------------------- */
 
@@ -58,73 +61,31 @@ static bool take_calls(void *ctx, const tl_reply *reply) {
 
 /* ---- the list of clients ---------------------------------------------------------------------- */
 
-/* The value of "name=" in a line, cut to fit. */
-static void value_of(tl_bytes line, const char *name, char *to, size_t size) {
-    size_t n = strlen(name);
-
-    to[0] = '\0';
-    for (size_t i = 0; i + n < line.n; i++) {
-        if ((i > 0 && line.p[i - 1] != ' ') || memcmp(line.p + i, name, n) != 0 ||
-            line.p[i + n] != '=')
-            continue;
-        const char *from = line.p + i + n + 1;
-        size_t rest = line.n - (i + n + 1);
-        const char *blank = memchr(from, ' ', rest);
-        tl__bytes_print(to, size, tl__bytes(from, blank ? (size_t)(blank - from) : rest));
-        return;
-    }
-}
-
-static bool is_one(const char *word, const char *const *list) {
-    for (; *list; list++)
-        if (strcmp(word, *list) == 0)
-            return true;
-    return false;
-}
-
-/* Can this be the last command of a tidelock connection, or of a connection of the server
- * itself? */
-static bool may_be_ours(const char *command) {
-    static const char *const ours[] = {"eval",  "evalsha", "time",      "wait",        "auth",
-                                       "hello", "select",  "subscribe", "unsubscribe", "ping",
-                                       "info",  "client",  "monitor",   "replconf",    "psync",
-                                       "sync",  "NULL",    "script",    "echo",        NULL};
-    char head[32];
-
-    (void)snprintf(head, sizeof head, "%.31s", command);
-    head[strcspn(head, "|")] = '\0';
-    return is_one(head, ours);
-}
-
-static void list_one(tl_bytes line, migrate_traffic *traffic) {
-    static const char *const theirs[] = {"setnx", "getset", NULL};
-    char address[64], name[64], command[32];
-
-    value_of(line, "addr", address, sizeof address);
-    value_of(line, "name", name, sizeof name);
-    value_of(line, "cmd", command, sizeof command);
+static void name_stragglers(const client_row *row, migrate_traffic *traffic) {
     for (int i = 0; i < traffic->stragglers; i++)
-        if (strcmp(traffic->straggler[i].address, address) == 0 && !traffic->straggler[i].name[0])
-            memcpy(traffic->straggler[i].name, name, sizeof name);
-    if (!address[0] || may_be_ours(command))
+        if (strcmp(traffic->straggler[i].address, row->address) == 0 &&
+            !traffic->straggler[i].name[0])
+            memcpy(traffic->straggler[i].name, row->name, sizeof row->name);
+}
+
+static void add_suspect(const client_row *row, migrate_traffic *traffic) {
+    char who[CLIENT_SHOWN];
+    size_t n = strlen(traffic->suspects), size = sizeof traffic->suspects;
+
+    if (strstr(traffic->suspects, row->address) || n + strlen(client_show(who, row)) + 3 > size)
         return;
-    traffic->connections++;
-    bool suspect = is_one(command, theirs);
-    size_t n = strlen(traffic->suspects);
-    if (!suspect || n + 120 > sizeof traffic->suspects || strstr(traffic->suspects, address))
-        return;
-    (void)snprintf(traffic->suspects + n, sizeof traffic->suspects - n,
-                   "%s%s%s%.30s (said %s last)", n ? ", " : "", address, name[0] ? " called " : "",
-                   name, command);
+    (void)snprintf(traffic->suspects + n, size - n, "%s%s", n ? "; " : "", who);
 }
 
 void migrate_list_clients(tl_bytes list, migrate_traffic *traffic) {
+    client_row row;
+
     traffic->connections = 0;
-    for (size_t i = 0; i < list.n;) {
-        const char *end = memchr(list.p + i, '\n', list.n - i);
-        size_t n = end ? (size_t)(end - (list.p + i)) : list.n - i;
-        list_one(tl__bytes(list.p + i, n), traffic);
-        i += n + 1;
+    while (client_list_next(&list, &row)) {
+        name_stragglers(&row, traffic);
+        traffic->connections += !client_may_be_ours(&row);
+        if (client_is_suspect(&row))
+            add_suspect(&row, traffic);
     }
 }
 
@@ -152,6 +113,15 @@ static void ask_list(migrate_watch *watch) {
     static const char *const request[] = {"CLIENT", "LIST", NULL};
     (void)link_ask(&watch->migration->link, request, take_list, watch);
     watch->listed_ms = moment_ms();
+    watch->listed_for = watch->seen->stragglers;
+}
+
+/* At once for a client that MONITOR has shown: its name is in the list while it is connected. */
+static void list_if_due(migrate_watch *watch) {
+    int64_t every_ms = watch->monitor.conn ? BACKLOG_MS : LIST_MS;
+
+    if (watch->seen->stragglers > watch->listed_for || moment_ms() >= watch->listed_ms + every_ms)
+        ask_list(watch);
 }
 
 /* MONITOR reports each command of a scan: of a million keys that is more than 100 MB. The server keeps all that is not
@@ -160,8 +130,8 @@ static void read_between(void *ctx) {
     migrate_watch *watch = ctx;
 
     migrate_monitor_take(&watch->monitor);
-    if (watch->monitor.conn && moment_ms() >= watch->listed_ms + LIST_MS)
-        ask_list(watch);
+    if (watch->monitor.conn)
+        list_if_due(watch);
 }
 
 /* A new connection is allowed as long as the server process is the same: it has continued to
@@ -224,7 +194,7 @@ bool migrate_watch_look(migrate_watch *watch) {
     }
     if (watch->monitor.conn && moment_ms() >= watch->monitor_until_ms)
         migrate_monitor_end(&watch->monitor, watch->migration);
-    ask_list(watch);
+    list_if_due(watch);
     watch->seen->watch_ms = moment_ms() - watch->began_ms;
     return true;
 }

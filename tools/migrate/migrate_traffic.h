@@ -15,7 +15,8 @@ typedef struct {
     const char *keys;
     char server[MIGRATE_RUN_ID]; /**< run ID of the server with these counts; "": not reported */
     unsigned ups;                /**< of the connection on which that was read */
-    int64_t listed_ms;           /**< when the list of clients was read */
+    int64_t listed_ms;           /**< when the list of clients was read, */
+    int listed_for;              /**< and how many stragglers were known then */
 } migrate_watch;
 
 /** How often SETNX and GETSET have run so far, from INFO commandstats; -1: not reported. Pure. */
