@@ -3,9 +3,10 @@
 -- KEYS  K, S, F, L
 -- ARGV  token, lifetime of K ms ('?' behind it: nobody else may set K for the token, and so it is only called when
 --       its turn has come), not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
---       (1: only from the front of the line, as it is `fair`), the inbox by which it is told, its place in line as
---       it was told ('': none); and perhaps for how many ms nothing may be given by a server that may have forgotten what
---       it gave last, and by which epoch it is the master, as acquire.lua has it
+--       (1: only from the front of the line, as it is `fair`), the inbox by which it is told ('poll': it hears nothing, but
+--       comes again every half second; only with a '?'), its place in line as it was told ('': none; one that polls adds a
+--       space and the time of that answer, us); and perhaps for how many ms nothing may be given by a server that may have
+--       forgotten what it gave last, and by which epoch it is the master, as acquire.lua has it
 -- Answers {status, K's value, ms left, first fence, TIME s, TIME us, its place in line, how many are before it,
 --          how many stand there, announced}; of those before it who share an inbox with another only one counts, where
 --          that makes it one of the first three
@@ -14,10 +15,10 @@
 --   -4, -5 as acquire.lua, with the ms that are left: it stands in line, and doesn't hold what may be its own
 --
 -- The place is by when the server saw it first: a number of the fencing counter, which no other has. An entry
--- has "TOKEN LIFETIME NUMBERS INBOX OWNER"; the line lasts for an hour from the last who came.
+-- has "TOKEN LIFETIME NUMBERS INBOX OWNER"; the line lasts for an hour from the last who came. The INBOX of one who polls is
+-- "poll:" and when it came last, server us: so each time its entry is another, at the same place.
 local K, S, F, L = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local token, px, not_after, place = ARGV[1], string.match(ARGV[2], '^%d+'), tonumber(ARGV[3]), ARGV[7]
-local entry = string.format('%s %s %s %s %s', token, ARGV[2], ARGV[5], ARGV[6], ARGV[4])
+local token, px, not_after, place = ARGV[1], string.match(ARGV[2], '^%d+'), tonumber(ARGV[3]), string.match(ARGV[7], '^%d*')
 -- without no_queue_below_3_2: if false then
 if not redis.replicate_commands then
     return {-3}
@@ -25,6 +26,11 @@ end
 redis.replicate_commands()
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
+local function entry_of(inbox)
+    return string.format('%s %s %s %s %s', token, ARGV[2], ARGV[5], inbox, ARGV[4])
+end
+local polls = ARGV[6] == 'poll'
+local entry = entry_of(polls and string.format('poll:%.0f', now) or ARGV[6])
 -- with draw
 -- with near
 -- with grant
@@ -35,7 +41,12 @@ if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 
 end
 local s = redis.call('HMGET', S, 'token', 'value', 'until', 'fence', 'spent', 'claim', 'line')
 local text, till, fence = type(found) == 'string' and found, tonumber(s[3] or 0) or 0, 0
--- How many are before it; of one inbox only the first counts, for those who come and go with it.
+-- without former_poll_leaves: if false then
+if polls then
+    redis.call('ZREM', L, entry_of('poll:' .. (string.match(ARGV[7], ' (%d+)$') or '')))
+end
+-- How many are before it; of one inbox only the first counts, for those who come and go with it. Those who poll count as of one
+-- inbox: so the first of the others minds how long they take.
 local function ahead()
     local before = redis.call('ZRANK', L, entry) or 0
     if before < 3 then
@@ -44,6 +55,8 @@ local function ahead()
     local heard, count = {}, 0
     for _, other in ipairs(redis.call('ZRANGE', L, 0, math.min(before, 64) - 1)) do
         local inbox = string.match(other, '^%S+ %S+ %S+ (%S+) ') or ''
+        -- without pollers_count_once:
+        inbox = string.match(inbox, '^(poll):%d+$') or inbox
         -- without inbox_counts_once: count = count + 1
         count = count + (heard[inbox] and 0 or 1)
         heard[inbox] = true
@@ -137,7 +150,8 @@ if not found then
         return refused
     end
     -- without asker_keeps_places: if false then
-    if s[6] == ARGV[6] then -- what was given to this inbox was in vain, but who asks is there
+    -- without turn_of_poller_stays: if s[6] == ARGV[6] then
+    if s[6] == ARGV[6] and not polls then -- what was given to this inbox was in vain, but who asks is there
         redis.call('HMSET', S, 'claim', '')
     end
     -- without called_waiter_first: local called = false

@@ -6,6 +6,10 @@
 -- alone knows, and only when he does. S then binds all others for as long as he is given, K stays absent, and he is
 -- called to take it: then it is his `own`, whoever is before. S's channel tells him, too, should he listen there by now.
 --
+-- One of these who can't be told polls: its inbox is "poll:" and when it came last, server us. It is called where that is no
+-- more than 2 s ago, for 1 s, and who is next looks when that is over. `claim` is then "poll", which is nobody's inbox, so
+-- that no other who polls goes out with it. A client that knows nothing of this finds that nobody listens there.
+--
 -- The line is a sorted set of "TOKEN LIFETIME NUMBERS INBOX OWNER", by the order of their coming. S keeps in
 -- `claim` the inbox of one who was given the lock and has not renewed it yet. Was that in vain, all that
 -- wait behind that inbox go out, and are told to look. Who isn't heard goes out, too: whoever lives comes back.
@@ -54,7 +58,12 @@ local function grant(now, asker, own)
         if token == s[6] or token == s[1] and not asks then
             token = nil -- it was given up, or had the lock while it stood there, which it got by another way
         end
-        if token and not asks and heard[inbox] == nil then
+        -- without poller_called: local seen
+        local seen = token and not asks and called == '?' and tonumber(string.match(inbox, '^poll:(%d+)$'))
+        if seen then
+            -- without gone_poller_passed_over: heard[inbox] = true
+            heard[inbox] = now - seen <= 2000000
+        elseif token and not asks and heard[inbox] == nil then
             local count = redis.pcall('PUBSUB', 'NUMSUB', inbox)
             mute = count.err ~= nil
             -- without muted_waiter_looks: if false then
@@ -77,12 +86,14 @@ local function grant(now, asker, own)
             local row = tonumber(s[5] or 0) or 0 -- so many in a row without a chance for others
             local others = redis.call('ZCARD', L) - 1
             -- without grant_is_short: local lease = tonumber(px)
-            local lease = asks and tonumber(px) or math.min(tonumber(px), 5000)
+            -- without poller_binds_shortly: local lease = asks and tonumber(px) or math.min(tonumber(px), 5000)
+            local lease = asks and tonumber(px) or math.min(tonumber(px), seen and 1000 or 5000)
             -- without row_counts_anew: row = numbers ~= '1' and row + 1 or 0
             row = others > 0 and numbers ~= '1' and row + 1 or 0
             redis.call('HMSET', S, 'token', token, 'value', token, 'until', string.format('%.0f', now + lease * 1000),
                        'fence', string.format('%.0f', last), 'since', string.format('%.0f', now), 'owner', owner,
-                       'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
+                       -- without poller_claims_by_token: 'claim', asks and '' or inbox, 'line', others > 0 and F or '', 'row', row)
+                       'claim', asks and '' or seen and 'poll' or inbox, 'line', others > 0 and F or '', 'row', row)
             -- without phase_waiter_sets: called = false
             called = called == '?' and not asks
             -- without unset_grant_unbinds: local set = called or redis.call('PSETEX', K, string.format('%.0f', lease), token)
@@ -91,14 +102,21 @@ local function grant(now, asker, own)
                 redis.call('HMSET', S, 'token', '', 'claim', '', 'line', F)
                 return false, {err = set.err .. ' (psetex)'}
             end
-            mute = not asks and type(redis.pcall('PUBLISH', inbox, (called and 'look ' or string.format(
+            mute = not asks and not seen and type(redis.pcall('PUBLISH', inbox, (called and 'look ' or string.format(
                 'grant %s %.0f %.0f %d %d ', token, last - numbers + 1, now, lease, others)) .. K)) == 'table'
-            if called and not mute then
+            if called and not mute and not seen then
                 redis.pcall('PUBLISH', S, '')
             end
             -- without grant_to_listener: if not mute and (asks or heard[inbox]) then
             if not mute then
                 near(gone + redis.call('ZREM', L, entry))
+                -- without next_minds_poller: for _, other in ipairs({}) do
+                for _, other in ipairs(seen and redis.call('ZRANGE', L, 0, 63) or {}) do
+                    local behind = string.match(other, '^%S+ %S+ %S+ (%S+) ') or ''
+                    if not string.find(behind, '^poll:%d+$') and redis.pcall('PUBLISH', behind, 'look ' .. K) ~= 0 then
+                        break
+                    end
+                end
                 return token
             end
             redis.call('DEL', K)
