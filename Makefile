@@ -18,6 +18,7 @@
 #   make bench                 ratios beside plain hiredis (BENCH="pairs threads" REGIME="one delay" ROUNDS=5)
 #   make bench-readme          print tests/bench/RESULTS.md and the pictures beside it from the last bench and bench-peers
 #   make bench-peers           the waiting beside other libraries' locks (PEERS="redislock java" REGIME= ROUNDS=)
+#   make java                  the class for Java services that follow a migration: build/tidelock-java.jar
 #   make docs                  all pages as a static HTML site in build/docs, with a search
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
@@ -35,6 +36,7 @@ LIBDIR   ?= $(PREFIX)/lib
 BINDIR   ?= $(PREFIX)/bin
 MANDIR   ?= $(PREFIX)/share/man
 DOCDIR   ?= $(PREFIX)/share/doc/tidelock
+JAVADIR  ?= $(PREFIX)/share/java
 UNITDIR  ?= $(PREFIX)/lib/systemd/system
 BASHCOMP ?= $(PREFIX)/share/bash-completion/completions
 # Where zsh looks: vendor's are Debian's, of packages, and below /usr alone.
@@ -98,6 +100,9 @@ SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
 MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,$(BUILD)/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))
 EXAMPLES := $(wildcard tools/examples/*.c tools/examples/*.cpp) $(if $(COMPAT_ON),$(wildcard compat/examples/*.c))
+JAVA_SRC := $(if $(COMPAT_ON),$(sort $(wildcard compat/java/io/tidelock/*.java)))
+JAVA_LUA := acquire join renew release phase
+JAR      := $(if $(JAVA_SRC),$(if $(shell command -v javac),$(BUILD)/tidelock-java.jar))
 COMPLETION := $(patsubst %,$(BUILD)/completion/tidelock.%,bash zsh fish)
 MAN3     := $(BUILD)/man3/tidelock.3
 obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
@@ -147,7 +152,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run docs docs-run \
-        format install uninstall deb deb-run check-packages clean FORCE
+        format java install uninstall deb deb-run check-packages clean FORCE
 
 all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
@@ -374,11 +379,23 @@ $(COMPLETION): $(BUILD)/completion/tidelock.%: tools/completion/tidelock.% $(BUI
 	$(call say,GEN $@)
 	$(Q)sed -e '/^@TABLE@$$/{r $(BUILD)/completion/options$(if $(filter fish,$*),.quoted)' -e 'd}' $< >$@.tmp && mv $@.tmp $@
 
+# The class runs the very scripts of the library: their texts are in the jar, beside it. One date for all that is in the
+# jar, so that two builds are alike.
+JAVA := $(BUILD)/java
+$(BUILD)/tidelock-java.jar: $(JAVA_SRC) $(GEN)/scripts.inc $(BUILD)/list
+	$(call say,JAVA $@)
+	$(Q)rm -rf $(JAVA).tmp && mkdir -p $(JAVA).tmp/io/tidelock
+	$(Q)javac --release 8 -Xlint:all,-options -Werror -d $(JAVA).tmp $(JAVA_SRC)
+	$(Q)cp $(JAVA_LUA:%=$(GEN)/%.lua) $(JAVA).tmp/io/tidelock/ && echo $(VERSION) >$(JAVA).tmp/io/tidelock/version
+	$(Q)rm -rf $(JAVA) && mv $(JAVA).tmp $(JAVA) && find $(JAVA) -exec touch -d @$${SOURCE_DATE_EPOCH:-315619200} {} +
+	$(Q)(cd $(JAVA) && find io -type f | LC_ALL=C sort | xargs jar cfM ../$(@F).tmp) && mv $@.tmp $@
+java: $(JAR) ; @$(if $(JAR),:,echo 'make java: there is no JDK (Debian: default-jdk-headless)'; exit 1)
+
 # ---- run ----------------------------------------------------------------------------------
-check-run: all progs
+check-run: all progs $(JAR)
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) VALGRIND=$(VALGRIND) \
 	    REDIS_SERVER='$(REDIS_SERVER)' ETCD='$(ETCD)' CLUSTER_SERVER='$(CLUSTER_SERVER)' LOGS='$(LOGS)' tests/run.sh $(TESTS)
-check-flaky-run: all progs
+check-flaky-run: all progs $(JAR)
 	@BUILD=$(BUILD) SAN=$(SAN) JOBS=$(JOBS) CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) RUNS='$(RUNS)' LOAD='$(LOAD)' tests/flaky.sh $(TESTS)
 check-servers-run: all progs
 	+@BUILD=$(BUILD) MAKE='$(MAKE)' ONLY='$(ASKED_ONLY)' SERVERS='$(SERVERS)' tests/servers.sh
@@ -404,7 +421,7 @@ fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 	@$(if $^,BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tests/fuzz/run.sh $^,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
 soak-run: $(patsubst %.c,$(BUILD)/%,$(SOAK_SRC))
 	@$(if $^,set -e; for p in $^; do SOAK_SECONDS='$(SOAK_SECONDS)' SEED='$(SEED)' $$p; done,echo 'make soak: there is no tests/soak/soak_$(SOAK).c'; exit 1)
-interop-run: all
+interop-run: all $(JAR)
 	@if [ -x tests/interop/run.sh ]; then BUILD=$(BUILD) PEERS='$(PEERS)' tests/interop/run.sh; else \
 	    echo 'make interop: there is no tests/interop/run.sh yet'; fi
 no_sanitizers = @$(if $(SAN),echo 'make $(1): a build with sanitizers measures nothing of use'; exit 1,$(2))
@@ -436,6 +453,7 @@ install: all
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
 	$(Q)install -d $(D)$(DOCDIR)/monitoring && install -m 644 tools/monitoring/* $(D)$(DOCDIR)/monitoring/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
+	$(Q)$(if $(and $(COMPAT_ON),$(wildcard $(BUILD)/tidelock-java.jar)),install -d $(D)$(JAVADIR) && install -m 644 $(BUILD)/tidelock-java.jar $(D)$(JAVADIR)/tidelock.jar,:)
 	$(Q)$(if $(MAN),install -m 644 $(filter %.1,$(MAN)) $(D)$(MANDIR)/man1/ && install -m 644 $(filter %.7,$(MAN)) $(D)$(MANDIR)/man7/,:)
 	$(Q)install -m 644 $(MAN3:tidelock.3=*.3) $(D)$(MANDIR)/man3/
 	$(Q)install -d $(D)$(BASHCOMP) $(D)$(ZSHCOMP) $(D)$(FISHCOMP)
@@ -448,7 +466,7 @@ uninstall:
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
 	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man7/tidelock*.7 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
 	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
-	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(UNITDIR)/tidelock-agent.service
+	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(JAVADIR)/tidelock.jar $(D)$(UNITDIR)/tidelock-agent.service
 deb-run: ; @tools/packaging/deb.sh build/deb
 clean: ; $(Q)rm -rf build
 FORCE:

@@ -1,40 +1,208 @@
 package io.tidelock;
 
-/** A stand-in for DistributeLockUtil that follows the phases of a migration. */
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+
+/**
+ * A stand-in for the Java class DistributeLockUtil that follows the phases of a migration: its locks are stamps that the
+ * class respects, and later tokens. README.md beside it says what its caller may rely on.
+ *
+ * A hold belongs to the thread that acquired it. Any thread may use an instance. Two instances share nothing.
+ */
 public final class TidelockLockUtil implements AutoCloseable {
+    private static final long POLL_LEAST_MS = 50;
+    private static final long POLL_MOST_MS = 250;
+
+    private final Rules rules;
+    private final Server server;
+    private final Undo undo;
+    private final Keeper keeper;
+    private final Holds holds = new Holds();
+    private final ThreadLocal<String> lastLoss = new ThreadLocal<>();
+    private final AtomicInteger calls = new AtomicInteger();
+    private volatile boolean closed;
+
+    /** @throws IllegalArgumentException an option is out of its range */
     public TidelockLockUtil(Eval redis, Options options) {
+        rules = new Rules(options);
+        server = new Server(redis, rules);
+        undo = new Undo(server, rules);
+        keeper = new Keeper(server, rules, undo);
     }
 
+    /**
+     * Acquire the lock if it is free: one try. Only true means that it was acquired.
+     *
+     * @return false: another client holds it, or this instance does
+     * @throws TidelockException it was not acquired, since the server gave no reply, or the phase isn't known
+     */
     public boolean lock(String key) {
-        throw new UnsupportedOperationException("not yet");
+        calls.incrementAndGet();
+        try {
+            return new Acquisition(key).tryOnce();
+        } finally {
+            calls.decrementAndGet();
+        }
     }
 
+    /**
+     * Acquire the lock, and wait for it as long. It polls: the call may take the time of one request longer.
+     *
+     * @throws TidelockException as lock(), if the last try failed so
+     */
     public boolean tryLock(String key, long waitMs) throws InterruptedException {
-        throw new UnsupportedOperationException("not yet");
+        calls.incrementAndGet();
+        try {
+            return waitFor(new Acquisition(key), new Limit(Moment.now(), TimeUnit.MILLISECONDS.toNanos(waitMs)));
+        } finally {
+            calls.decrementAndGet();
+        }
     }
 
+    private boolean waitFor(Acquisition acquisition, Limit wait) throws InterruptedException {
+        for (;;) {
+            TidelockException failure = null;
+            try {
+                if (acquisition.tryOnce())
+                    return true;
+            } catch (TidelockException e) {
+                failure = e;
+            }
+            if (Thread.interrupted())
+                throw new InterruptedException();
+            long leftMs = wait.leftNs(Moment.now()) / Rates.NS_PER_MS;
+            if (leftMs <= 0 && failure != null)
+                throw failure;
+            if (leftMs <= 0)
+                return false;
+            Thread.sleep(Math.min(leftMs, acquisition.pauseMs()));
+        }
+    }
+
+    /**
+     * Release the lock if this thread acquired it; otherwise nothing changes. It never throws.
+     *
+     * @return true: it was this thread's until now. Else lastLoss() says why not
+     */
     public boolean release(String key) {
-        throw new UnsupportedOperationException("not yet");
+        Hold hold = holds.remove(key);
+        String why = hold == null ? "this thread does not hold it" : release(hold);
+        lastLoss.set(why);
+        return why == null;
     }
 
+    private String release(Hold hold) {
+        hold.end();
+        keeper.remove(hold);
+        String before = hold.lost() != null ? hold.lost() : hold.leftNs(Moment.now()) > 0 ? null : "it had expired";
+        Request request = Release.request(rules, hold.keys, hold.token, false);
+        try {
+            String found = Release.judge(rules, server.send(request), hold.proof(), Moment.now());
+            return before != null ? before : found;
+        } catch (TidelockException e) {
+            undo.add(hold.keys, hold.token);
+            undo.run(true);
+            return e.getMessage();
+        }
+    }
+
+    /** For how long this instance certainly holds the key, by any of its threads. 0: don't work on. No request is sent. */
     public long remainingMs(String key) {
-        return 0;
+        return holds.leftNs(key, Moment.now()) / Rates.NS_PER_MS;
     }
 
+    /** A number that is larger for each later holder, for what the lock protects. 0: this instance doesn't hold the key. */
     public long fence(String key) {
-        return 0;
+        Hold hold = holds.find(key);
+        return hold == null || hold.leftNs(Moment.now()) <= 0 ? 0 : hold.fence;
     }
 
+    /** The phase of the namespace, as last read: 0 to 3; -1: it has no register, or none was read yet. */
     public int phase() {
-        return -1;
+        return server.lease().phase;
     }
 
-    /** Why the last release of this thread was false. */
+    /** Why the last release() of this thread was false; null: it was true. */
     public String lastLoss() {
-        return null;
+        return lastLoss.get();
     }
 
+    /**
+     * Remove this client's record from `tidelock migrate clients`. It releases nothing: locks that are held expire. The
+     * record stays where a request may yet take effect.
+     */
     @Override
     public void close() {
+        closed = true;
+        keeper.close();
+        undo.run(true);
+        if (calls.get() > 0 || !undo.isEmpty() || phaseIsUnread())
+            return;
+        try {
+            server.leave();
+        } catch (TidelockException e) {
+            // the record is void after three leases
+        }
+    }
+
+    private boolean phaseIsUnread() {
+        return server.lease() == Lease.UNREAD;
+    }
+
+    /** Acquires one key, by tries. */
+    private final class Acquisition {
+        private final String name;
+        private final Keys keys;
+        private long busyMs = -1;
+
+        Acquisition(String name) {
+            this.name = name;
+            keys = new Keys(name);
+            if (!rules.pattern.matches(keys.key))
+                throw new IllegalArgumentException("the option keys has no pattern that matches this key");
+        }
+
+        boolean tryOnce() {
+            if (closed)
+                throw new IllegalStateException("it is closed");
+            busyMs = -1;
+            undo.run(false);
+            return holds.leftNs(name, Moment.now()) <= 0 && acquire();
+        }
+
+        private boolean acquire() {
+            byte[] token = Server.token();
+            Lease lease = server.usableLease();
+            Exchange exchange = new Exchange(server, rules, keys, token, lease);
+            Hold hold = null;
+            try {
+                hold = exchange.run();
+            } finally {
+                if (hold == null && exchange.isInDoubt())
+                    undo(token);
+            }
+            busyMs = exchange.busyMs();
+            if (hold == null)
+                return false;
+            if (!holds.add(name, hold, Moment.now())) {
+                undo(token);
+                return false;
+            }
+            if (rules.renew)
+                keeper.add(hold);
+            return true;
+        }
+
+        private void undo(byte[] token) {
+            undo.add(keys, token);
+            undo.run(true);
+        }
+
+        /** Until a look is worth it: a poll, or the holder's end if that is sooner. */
+        long pauseMs() {
+            long poll = ThreadLocalRandom.current().nextLong(POLL_LEAST_MS, POLL_MOST_MS + 1);
+            return busyMs < 0 ? poll : Math.min(poll, busyMs + 1);
+        }
     }
 }

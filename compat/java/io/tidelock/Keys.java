@@ -1,0 +1,86 @@
+package io.tidelock;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+
+/** The names of the keys of one lock. As src/wire/keys.c. */
+final class Keys {
+    private static final int MOST = 16384;
+    private static final int SLOTS = 16384;
+    private static final String LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+    final byte[] key;
+    final byte[] sidecar;
+    final byte[] counter;
+    final byte[] line;
+
+    Keys(String name) {
+        key = Rules.bytes(name);
+        if (key.length == 0 || key.length > MOST)
+            throw new IllegalArgumentException("a key has 1 to " + MOST + " bytes, not " + key.length);
+        boolean after = find(key, 0, '}') >= 0;
+        sidecar = after ? join(key, ":tidelock") : join(Rules.bytes("tidelock:{"), name + "}");
+        counter = Rules.bytes("tidelock:fence:{" + tag(slot(key)) + "}");
+        line = join(sidecar, ":line");
+    }
+
+    List<byte[]> two() {
+        return Arrays.asList(key, sidecar);
+    }
+
+    List<byte[]> all() {
+        return Arrays.asList(key, sidecar, counter, line);
+    }
+
+    private static byte[] join(byte[] head, String tail) {
+        byte[] more = Rules.bytes(tail);
+        byte[] both = Arrays.copyOf(head, head.length + more.length);
+        System.arraycopy(more, 0, both, head.length, more.length);
+        return both;
+    }
+
+    private static int find(byte[] text, int from, char c) {
+        int i = from;
+        while (i < text.length && text[i] != c)
+            i++;
+        return i < text.length ? i : -1;
+    }
+
+    private static int crc16(byte[] text, int from, int to) {
+        int crc = 0;
+        for (int i = from; i < to; i++) {
+            crc ^= (text[i] & 255) << 8;
+            for (int bit = 0; bit < 8; bit++)
+                crc = ((crc & 0x8000) != 0 ? crc << 1 ^ 0x1021 : crc << 1) & 0xffff;
+        }
+        return crc;
+    }
+
+    static int slot(byte[] key) {
+        int open = find(key, 0, '{'), close = open < 0 ? -1 : find(key, open + 1, '}');
+        boolean tagged = close > open + 1;
+        return crc16(key, tagged ? open + 1 : 0, tagged ? close : key.length) % SLOTS;
+    }
+
+    /** The shortest text of letters and digits that has this slot, and of these the first. */
+    static String tag(int slot) {
+        for (int length = 1; length <= 3; length++) {
+            String found = tag(slot, "", length);
+            if (found != null)
+                return found;
+        }
+        throw new AssertionError("each slot has a tag of three letters");
+    }
+
+    private static String tag(int slot, String head, int more) {
+        if (more == 0)
+            return slot(head.getBytes(StandardCharsets.US_ASCII)) == slot ? head : null;
+        for (int i = 0; i < LETTERS.length(); i++) {
+            String found = tag(slot, head + LETTERS.charAt(i), more - 1);
+            if (found != null)
+                return found;
+        }
+        return null;
+    }
+}
