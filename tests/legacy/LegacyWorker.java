@@ -1,15 +1,18 @@
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
 import java.util.Random;
+import java.util.stream.Stream;
 
 /**
  * A legacy service, in two ways. It speaks the lines of README.md; an exception of the lock is a line on stderr.
  *
  *   LegacyWorker peer PORT LIFETIME_MS
  *       does as each line of its input says
- *   LegacyWorker loop PORT LIFETIME_MS KEY SLACK_MS LAG_MS SEED
- *       locks, works, unlocks, again and again, until it is told to stop
+ *   LegacyWorker loop PORTS LIFETIME_MS KEY SLACK_MS LAG_MS SEED
+ *       locks, works, unlocks, again and again, until it is told to stop; PORTS is a server's port, or NAME@PORT,PORT:
+ *       those of the Sentinels of the master NAME
  *   LegacyWorker tries PORT LIFETIME_MS KEY FROM fresh|reuse
  *       from the address FROM; on a line, and until another, takes and frees two locks, one behind the other, every
  *       few ms: KEY itself, and KEY:0, KEY:1, ... in turn, where it may find an old stamp
@@ -24,6 +27,7 @@ final class LegacyWorker {
     private static final int HOLD_SPAN_MS = 15;
     private static final int LONG_ONE_IN = 10;
     private static final int TRY_MS = 5;
+    private static final int LIMIT_MS = 20000;
     private static final int SPARE_MS = 100; // of a long work, before it may not delete any more
 
     private static long lagNs;
@@ -97,10 +101,19 @@ final class LegacyWorker {
         say("leave");
         waitForOk();
         if (leftMs(slackMs) > 0) {
-            lock.unlock(key);
+            unlock(key);
         } else {
             lock.forget();
             say("note stalled");
+        }
+    }
+
+    private void unlock(String key) {
+        try {
+            lock.unlock(key);
+        } catch (UncheckedIOException e) { // the key may have been deleted, or not
+            lock.forget();
+            say("note slow " + e);
         }
     }
 
@@ -125,8 +138,8 @@ final class LegacyWorker {
     private static final class Watched extends RespSocket {
         private long beganNs;
 
-        Watched(int port) throws IOException {
-            super(port);
+        Watched(Place place) throws IOException {
+            super(place, "127.0.0.1", LIMIT_MS);
         }
 
         @Override
@@ -150,6 +163,9 @@ final class LegacyWorker {
         } catch (NumberFormatException | NullPointerException e) {
             System.err.println("exception " + e);
             return false;
+        } catch (UncheckedIOException e) { // whose key that is, nobody knows
+            say("note slow " + e);
+            return false;
         }
     }
 
@@ -162,11 +178,19 @@ final class LegacyWorker {
         say("end");
     }
 
+    static RespSocket.Place place(String ports) {
+        String[] named = ports.split("@");
+        if (named.length == 1)
+            return () -> Integer.parseInt(ports);
+        int[] sentinels = Stream.of(named[1].split(",")).mapToInt(Integer::parseInt).toArray();
+        return () -> RespSocket.askSentinels(sentinels, named[0], LIMIT_MS);
+    }
+
     public static void main(String[] args) throws Exception {
         boolean loops = args[0].equals("loop"), tries = args[0].equals("tries");
         lagNs = loops ? Long.parseLong(args[5]) * 1000000 : Long.MAX_VALUE;
-        int port = Integer.parseInt(args[1]);
-        RespSocket redis = tries ? new RespSocket(port, args[4]) : new Watched(port);
+        RespSocket.Place place = place(args[1]);
+        RespSocket redis = tries ? new RespSocket(place, args[4], LIMIT_MS) : new Watched(place);
         boolean reuses = tries && args[5].equals("reuse");
         DistributeLockUtil lock = new DistributeLockUtil(redis, Long.parseLong(args[2]), reuses);
         LegacyWorker worker = new LegacyWorker(lock, loops ? Long.parseLong(args[6]) : 0);

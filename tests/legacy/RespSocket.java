@@ -7,28 +7,82 @@ import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 
-/** The four commands over a socket, without any library. */
-class RespSocket implements DistributeLockUtil.Commands {
+import io.tidelock.Eval;
+
+/**
+ * The legacy lock's four commands and EVAL over a socket, without any library. A connection that fails, or whose
+ * server is no master, is made anew by the next request.
+ */
+class RespSocket implements DistributeLockUtil.Commands, Eval {
     private static final int LIMIT_MS = 20000;
 
-    private final InputStream in;
-    private final OutputStream out;
+    /** Where to connect to, which Sentinels may change. */
+    interface Place {
+        int port() throws IOException;
+    }
+
+    private final Place place;
+    private final String from;
+    private final int limitMs;
+    private Socket socket;
+    private InputStream in;
+    private OutputStream out;
 
     RespSocket(int port) throws IOException {
         this(port, "127.0.0.1");
     }
 
-    /** From one of this machine's own addresses. */
     RespSocket(int port, String from) throws IOException {
-        Socket socket = new Socket();
+        this(() -> port, from, LIMIT_MS);
+    }
+
+    /** From one of this machine's own addresses. */
+    RespSocket(Place place, String from, int limitMs) throws IOException {
+        this.place = place;
+        this.from = from;
+        this.limitMs = limitMs;
+        connect();
+    }
+
+    /** The master's port, as one of the Sentinels says. */
+    static int askSentinels(int[] ports, String name, int limitMs) throws IOException {
+        for (int port : ports) {
+            try {
+                RespSocket sentinel = new RespSocket(() -> port, "127.0.0.1", limitMs);
+                Object master = sentinel.ask(words("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name));
+                sentinel.drop();
+                if (master instanceof List)
+                    return Integer.parseInt(text(((List<?>) master).get(1)));
+            } catch (IOException | UncheckedIOException | IllegalStateException e) {
+                // the next one
+            }
+        }
+        throw new IOException("no Sentinel knows a master");
+    }
+
+    private void connect() throws IOException {
+        int port = place.port();
+        socket = new Socket();
         socket.bind(new InetSocketAddress(from, 0));
         socket.setTcpNoDelay(true);
-        socket.setSoTimeout(LIMIT_MS);
-        socket.connect(new InetSocketAddress("127.0.0.1", port), LIMIT_MS);
+        socket.setSoTimeout(limitMs);
+        socket.connect(new InetSocketAddress("127.0.0.1", port), limitMs);
         in = new BufferedInputStream(socket.getInputStream());
         out = socket.getOutputStream();
     }
+
+    private void drop() {
+        try {
+            socket.close();
+        } catch (IOException e) {
+            // it is no longer used anyway
+        }
+    }
+
+    // ---- the protocol ----
 
     private String line() throws IOException {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
@@ -41,50 +95,101 @@ class RespSocket implements DistributeLockUtil.Commands {
         return bytes.toString(StandardCharsets.ISO_8859_1);
     }
 
-    private String text(int n) throws IOException {
-        if (n < 0)
-            return null;
-        byte[] bytes = in.readNBytes(n + 2);
-        return new String(bytes, 0, n, StandardCharsets.ISO_8859_1);
+    private byte[] bytes(int n) throws IOException {
+        byte[] bytes = in.readNBytes(n);
+        in.readNBytes(2);
+        return bytes;
     }
 
-    private String ask(String... words) {
-        StringBuilder command = new StringBuilder("*" + words.length + "\r\n");
+    private List<Object> list(int n) throws IOException {
+        List<Object> list = new ArrayList<>();
+        for (int i = 0; i < n; i++)
+            list.add(reply());
+        return list;
+    }
+
+    private Object reply() throws IOException {
+        String head = line();
+        String rest = head.substring(1);
+        switch (head.charAt(0)) {
+            case ':':
+                return Long.valueOf(rest);
+            case '$':
+                return rest.equals("-1") ? null : bytes(Integer.parseInt(rest));
+            case '*':
+                return rest.equals("-1") ? null : list(Integer.parseInt(rest));
+            case '+':
+                return rest;
+            default:
+                if (rest.startsWith("READONLY") || rest.startsWith("LOADING"))
+                    throw new IOException(rest);
+                throw new IllegalStateException(rest);
+        }
+    }
+
+    private static byte[] ascii(String text) {
+        return text.getBytes(StandardCharsets.ISO_8859_1);
+    }
+
+    private static String text(Object reply) {
+        return reply == null ? null : new String((byte[]) reply, StandardCharsets.ISO_8859_1);
+    }
+
+    private static List<byte[]> words(String... words) {
+        List<byte[]> list = new ArrayList<>();
         for (String word : words)
-            command.append('$').append(word.length()).append("\r\n").append(word).append("\r\n");
+            list.add(ascii(word));
+        return list;
+    }
+
+    private synchronized Object ask(List<byte[]> words) {
+        ByteArrayOutputStream command = new ByteArrayOutputStream();
         try {
-            out.write(command.toString().getBytes(StandardCharsets.ISO_8859_1));
-            String head = line();
-            switch (head.charAt(0)) {
-                case ':':
-                    return head.substring(1);
-                case '$':
-                    return text(Integer.parseInt(head.substring(1)));
-                default:
-                    throw new IllegalStateException(words[0] + ": " + head);
+            command.write(ascii("*" + words.size() + "\r\n"));
+            for (byte[] word : words) {
+                command.write(ascii("$" + word.length + "\r\n"));
+                command.write(word);
+                command.write(ascii("\r\n"));
             }
+            if (socket.isClosed())
+                connect();
+            out.write(command.toByteArray());
+            return reply();
         } catch (IOException e) {
+            drop();
             throw new UncheckedIOException(e);
         }
     }
 
+    // ---- the commands ----
+
     @Override
     public long setnx(String key, String value) {
-        return Long.parseLong(ask("SETNX", key, value));
+        return (Long) ask(words("SETNX", key, value));
     }
 
     @Override
     public String get(String key) {
-        return ask("GET", key);
+        return text(ask(words("GET", key)));
     }
 
     @Override
     public String getSet(String key, String value) {
-        return ask("GETSET", key, value);
+        return text(ask(words("GETSET", key, value)));
     }
 
     @Override
     public long del(String key) {
-        return Long.parseLong(ask("DEL", key));
+        return (Long) ask(words("DEL", key));
+    }
+
+    @Override
+    public Object eval(String script, List<byte[]> keys, List<byte[]> args) {
+        List<byte[]> words = words("EVAL");
+        words.add(script.getBytes(StandardCharsets.UTF_8));
+        words.add(ascii(String.valueOf(keys.size())));
+        words.addAll(keys);
+        words.addAll(args);
+        return ask(words);
     }
 }

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "locks.h"
+#include "real_fleet.h"
 #include "real_redis.h"
 #include "real_server.h"
 
@@ -28,7 +29,7 @@ int64_t shared_us(void);
 
 /* ---- a process that speaks lines -------------------------------------------------------------- */
 
-#define LINE_SIZE 160
+#define LINE_SIZE 400
 
 typedef struct {
     pid_t pid; /* -1: none */
@@ -44,7 +45,7 @@ void legacy_need_faketime(void);
 
 /** `words` end with NULL. It dies with this process. errors: where its stderr goes; NULL: ours. */
 service service_start(const char *const words[], int shift_ms, const char *errors);
-/** Java, with its clock shifted: what LegacyWorker's head says. */
+/** Java, with its clock shifted: a class of this folder, and what its head says. */
 service service_java(const char *const args[], int shift_ms, const char *errors);
 /** A line that has come, without its end. 0: none yet; -1: no more will come. */
 int service_line(service *s, char line[LINE_SIZE]);
@@ -63,13 +64,31 @@ void java_answers(service *java, const char *question, const char *answer);
 
 #define POSTS_MAX 12
 
-typedef enum { JAVA, JAVA_AHEAD, JAVA_BEHIND, REDIS_PY, BRIDGE, STAMP, STRICT, AUTO, KINDS } kind;
+/** DROP_IN is Java's, DLU is C's; JOB is `tidelock run`. */
+typedef enum {
+    JAVA,
+    JAVA_AHEAD,
+    JAVA_BEHIND,
+    REDIS_PY,
+    BRIDGE,
+    STAMP,
+    STRICT,
+    AUTO,
+    DROP_IN,
+    DROP_IN_AHEAD,
+    DLU,
+    JOB,
+    TOKEN,
+    KINDS
+} kind;
 
 typedef struct {
     int turns[KINDS];
     int kills, overlaps, refused, lost, lost_tokens, exceptions, strange_exceptions;
     int slow, expired; /* requests, and locks of our own, that ran out of time */
     int lags, stalls;  /* times when the machine was too slow for what is assumed */
+    int forgotten;     /* locks of Java's that a failover has lost while it was inside */
+    int counted, done; /* what those inside have counted up to, and how many say that they did */
     int64_t longest_gap_us;
 } verdict;
 
@@ -77,8 +96,11 @@ typedef struct {
     const char *key;
     const kind *posts; /* ends with KINDS */
     bool tokens;       /* Java throws on them */
-    /* What happens meanwhile, one after the other: what `tidelock migrate` is to do ("advance --watch 1s"),
-     * tried until they aren't refused; "turns": each has had some more; "stop java", "start java". */
+    real_fleet *fleet; /* Sentinels lead to the server; NULL: it is the only one */
+    /* What happens meanwhile, one after the other. What `tidelock migrate` is to do ("advance --watch 1s") is tried
+     * until it isn't refused; "77 advance /PATTERN" ends so, and says so. "turns": each has had some more, and somebody
+     * was killed; "stop java", "start java"; "start tokens", "stop tokens": TOKEN and REDIS_PY, which begin so. "failover": the master is killed,
+     * until another is. */
     const char *const *course; /* ends with NULL; NULL: nothing */
 } match;
 
@@ -89,5 +111,7 @@ verdict referee_judge(real_redis *server, const match *m);
 int torture_seconds(void);
 unsigned torture_seed(void);
 
-/** A worker of our own: what the program does when it is called with `worker`. */
+/** A worker of our own: what the program does when it is called with `worker`, or by `tidelock run` with `job`. */
 int worker_main(int argc, char **argv);
+int job_main(void);
+#define JOB_STOPS 9 /**< its status when it was told to stop */

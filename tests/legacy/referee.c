@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "legacy.h"
 
@@ -22,6 +23,7 @@
 #define TURNS_EACH 3
 #define STORY_LINES 60
 #define PYTHON "/usr/bin/python3"
+#define HOUR_MS 3600000 /* a drop-in's clock may be off by anything */
 
 typedef struct {
     const char *name, *protocol;
@@ -37,6 +39,11 @@ static const kind_row rows[KINDS] = {
     [STAMP] = {"timestamp", "timestamp", 0},
     [STRICT] = {"strict", "strict", 0},
     [AUTO] = {"auto", "auto", 0},
+    [DROP_IN] = {"drop-in", NULL, 0},
+    [DROP_IN_AHEAD] = {"drop-in-ahead", NULL, HOUR_MS},
+    [DLU] = {"dlu", "dlu", 0},
+    [JOB] = {"job", NULL, 0},
+    [TOKEN] = {"token", "token", 0},
 };
 
 typedef struct {
@@ -44,8 +51,8 @@ typedef struct {
     char name[24];
     service service;
     bool ready, inside, ended;
-    int turns;
-    int64_t until_us, thaw_us; /* thaw_us 0: it runs */
+    int turns, counted;                    /* what it read when it entered */
+    int64_t entered_us, until_us, thaw_us; /* thaw_us 0: it runs */
 } post;
 
 typedef struct {
@@ -60,11 +67,21 @@ typedef struct {
     const char *const *course; /* its next step; NULL: none is left */
     int64_t step_us;           /* since when */
     service tool;              /* what does it */
+    int kills;                 /* meanwhile */
+    int64_t failover_us;       /* when Sentinels have named another master */
+    const real_node *former;   /* while they haven't */
     char errors[200], said[200];
 } referee;
 
+static char program[200]; /* this one */
+
 static char story[STORY_LINES][LINE_SIZE + 60];
 static int told;
+
+static void program_is_known(void) {
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    assert_true(n > 0);
+}
 
 int torture_seconds(void) {
     const char *text = getenv("TORTURE_SECONDS");
@@ -105,21 +122,66 @@ static void print_story(referee *r) {
     print_key(r);
 }
 
+/* ---- who is who -------------------------------------------------------------------------------- */
+
+static bool is_java(const post *p) {
+    return p->kind <= JAVA_BEHIND;
+}
+
+static bool is_drop_in(const post *p) {
+    return p->kind == DROP_IN || p->kind == DROP_IN_AHEAD;
+}
+
+/* In a course it runs only from "start tokens" to "stop tokens". */
+static bool is_token(const post *p) {
+    return p->kind == TOKEN || p->kind == REDIS_PY;
+}
+
+/* It counts on no clock, and how long it stands still. */
+static bool may_freeze(const post *p) {
+    return p->kind == BRIDGE || p->kind == AUTO || p->kind == DLU || p->kind == TOKEN ||
+           is_drop_in(p);
+}
+
 /* ---- hiring ----------------------------------------------------------------------------------- */
 
-static void hire_java(referee *r, post *p, const char *seed) {
-    char port[16], life[16], slack[16], lag[16];
-    (void)snprintf(port, sizeof port, "%d", real_redis_port(r->server));
+static const char *url_of(const referee *r) {
+    return r->match->fleet ? real_fleet_url(r->match->fleet) : real_redis_url(r->server);
+}
+
+/* What LegacyWorker takes for it. */
+static void ports_of(const referee *r, char *ports, size_t size) {
+    real_fleet *fleet = r->match->fleet;
+    int n = snprintf(ports, size, fleet ? "%s@" : "%.0s%d", REAL_FLEET_NAME,
+                     fleet ? 0 : real_redis_port(r->server));
+    for (int i = 0; fleet && i < real_fleet_sentinels(fleet); i++)
+        n += snprintf(ports + n, size - (size_t)n, "%s%d", i ? "," : "",
+                      real_fleet_sentinel(fleet, i)->port);
+}
+
+static void hire_other(referee *r, post *p, const char *seed) {
+    char ports[64], life[16], slack[16], skew[16], lag[16], lease[16];
+    const char *key = r->match->key;
+    ports_of(r, ports, sizeof ports);
     (void)snprintf(life, sizeof life, "%d", LIFE_MS);
     (void)snprintf(slack, sizeof slack, "%d", SLACK_OF_JAVA_MS);
+    (void)snprintf(skew, sizeof skew, "%d", SKEW_MS);
     (void)snprintf(lag, sizeof lag, "%d", LAG_MS);
-    const char *const java[] = {"loop", port, life, r->match->key, slack, lag, seed, NULL};
+    (void)snprintf(lease, sizeof lease, "%d", LEASE_MS);
+    const char *const legacy[] = {"LegacyWorker", "loop", ports, life, key, slack, lag, seed, NULL};
+    const char *const drop_in[] = {"FollowWorker", ports, life, key, skew, lag, lease, seed, NULL};
     const char *const python[] = {
-        PYTHON, "tests/legacy/token_worker.py", port, life, r->match->key, slack, lag, seed, NULL};
+        PYTHON, "tests/legacy/token_worker.py", ports, life, key, slack, lag, seed, NULL};
+    const char *const job[] = {"/bin/bash", "tests/legacy/job_worker.sh", url_of(r),
+                               key,         r->match->fleet ? "2" : "0",  program,
+                               NULL};
     if (p->kind == REDIS_PY)
         p->service = service_start(python, 0, r->errors);
+    else if (p->kind == JOB)
+        p->service = service_start(job, 0, NULL);
     else
-        p->service = service_java(java, rows[p->kind].shift_ms, r->errors);
+        p->service = service_java(is_drop_in(p) ? drop_in : legacy, rows[p->kind].shift_ms,
+                                  r->errors);
 }
 
 static void hire(referee *r, post *p) {
@@ -127,25 +189,36 @@ static void hire(referee *r, post *p) {
     (void)snprintf(seed, sizeof seed, "%d", rand_r(&r->seed));
     const char *const ours[] = {"/proc/self/exe",
                                 "worker",
-                                real_redis_url(r->server),
+                                url_of(r),
                                 rows[p->kind].protocol,
                                 r->match->key,
                                 seed,
+                                r->match->fleet ? "2" : "0",
                                 NULL};
     p->ready = p->inside = p->ended = false;
     p->thaw_us = 0;
     if (rows[p->kind].protocol)
         p->service = service_start(ours, 0, NULL);
     else
-        hire_java(r, p, seed);
+        hire_other(r, p, seed);
 }
 
 /* ---- judging ---------------------------------------------------------------------------------- */
+
+/* Java waits for no replica: a failover may give its lock to another. */
+static bool is_forgotten(const referee *r, const post *p) {
+    return (is_java(p) || is_drop_in(p)) && p->entered_us < r->failover_us;
+}
 
 static void look_for_others(referee *r, const post *p, int64_t at_us) {
     for (post *other = r->post; other < r->post + r->count; other++) {
         if (other == p || !other->inside || other->until_us <= at_us)
             continue;
+        if (is_forgotten(r, other)) {
+            tell(other, "is forgotten by the new master");
+            r->v.forgotten++;
+            continue;
+        }
         print_error("OVERLAP: %s enters, %s is inside for %lld us more\n", p->name, other->name,
                     (long long)(other->until_us - at_us));
         if (r->v.overlaps++ == 0)
@@ -176,7 +249,9 @@ static void enter(referee *r, post *p, const char *line) {
     if (r->quiet_us && at_us - r->quiet_us > r->v.longest_gap_us)
         r->v.longest_gap_us = at_us - r->quiet_us;
     p->inside = true;
+    p->entered_us = at_us;
     p->until_us = until_us;
+    p->counted = r->v.counted;
     r->v.turns[p->kind]++;
     p->turns++;
     service_say(&p->service, "ok");
@@ -185,6 +260,11 @@ static void enter(referee *r, post *p, const char *line) {
 static void leave(referee *r, post *p) {
     p->inside = false;
     r->quiet_us = shared_us();
+    if (p->until_us >
+        r->quiet_us) { /* as a service would: it writes what it has read, and one more */
+        r->v.counted = p->counted + 1;
+        r->v.done++;
+    }
     service_say(&p->service, "ok");
 }
 
@@ -264,6 +344,7 @@ static bool kill_one(referee *r) {
     (void)service_kill(&p->service);
     r->quiet_us = shared_us();
     r->v.kills++;
+    r->kills++;
     hire(r, p);
     return true;
 }
@@ -282,7 +363,7 @@ static void thaw(referee *r, int64_t now_us) {
 
 static void freeze_one(referee *r) {
     post *p = &r->post[rand_r(&r->seed) % r->count];
-    if ((p->kind != BRIDGE && p->kind != AUTO) || !p->ready || p->thaw_us != 0)
+    if (!may_freeze(p) || !p->ready || p->ended || p->thaw_us != 0)
         return;
     tell(p, p->inside ? "stands still inside" : "stands still");
     p->thaw_us = shared_us() + (FREEZE_MS + rand_r(&r->seed) % FREEZE_SPAN_MS) * INT64_C(1000);
@@ -291,18 +372,17 @@ static void freeze_one(referee *r) {
 
 /* ---- the course of things --------------------------------------------------------------------- */
 
-static bool is_java(const post *p) {
-    return p->kind <= JAVA_BEHIND;
-}
-
 static void next_step(referee *r) {
     r->course = r->course[1] ? r->course + 1 : NULL;
     r->step_us = shared_us();
+    r->kills = 0;
     for (post *p = r->post; p < r->post + r->count; p++)
         p->turns = 0;
 }
 
 static bool all_had_turns(const referee *r) {
+    if (r->kills == 0)
+        return false;
     for (const post *p = r->post; p < r->post + r->count; p++)
         if (!p->ended && p->turns < TURNS_EACH)
             return false;
@@ -310,30 +390,40 @@ static bool all_had_turns(const referee *r) {
 }
 
 /* True when none of them is there any more. */
-static bool stop_java(referee *r) {
+static bool stop(referee *r, bool (*is_one)(const post *)) {
     bool gone = true;
     for (post *p = r->post; p < r->post + r->count; p++)
-        if (is_java(p) && p->service.pid > 0) {
+        if (is_one(p) && p->service.pid > 0) {
             service_say(&p->service, "stop");
             gone = false;
         }
     return gone;
 }
 
-static void start_java(referee *r) {
+static bool start(referee *r, bool (*is_one)(const post *)) {
     for (post *p = r->post; p < r->post + r->count; p++)
-        if (is_java(p))
+        if (is_one(p))
             hire(r, p);
+    return true;
 }
 
-/* What the operator types; refused, it is typed again, after stamps that are over have been removed. */
+/* What the operator types; refused, it is typed again, after stamps that are over have been removed. With a status: it
+ * ends so, and its message fits the pattern. */
 static void migrate(referee *r, const char *what) {
     static const char script[] =
         "o='--dialect java --legacy-ttl-min 1500ms --clock-skew-max 150ms --legacy-delay-max 75ms'; "
         "until \"$TIDELOCK\" --url \"$1\" migrate $2 --yes $o; do [ $? = 77 ] || exit 1; "
         "\"$TIDELOCK\" --url \"$1\" migrate sweep $o; sleep 0.2; done";
-    const char *const words[] = {"/bin/sh", "-c", script, "sh", real_redis_url(r->server),
-                                 what,      NULL};
+    static const char ends[] =
+        "said=$(\"$TIDELOCK\" --url \"$1\" migrate ${2#* } 2>&1); got=$?; echo \"$said\"; "
+        "[ $got = ${2%% *} ] && printf %s \"$said\" | grep -Eq -- \"$3\"";
+    char command[LINE_SIZE];
+    (void)snprintf(command, sizeof command, "%s", what);
+    char *pattern = strchr(command, '/');
+    if (pattern)
+        *pattern++ = '\0';
+    const char *const words[] = {"/bin/sh", "-c", pattern ? ends : script, "sh", url_of(r), command,
+                                 pattern,   NULL};
     r->tool = service_start(words, 0, r->said);
 }
 
@@ -345,6 +435,23 @@ static void fail_of_tool(const referee *r, const char *what) {
     fail_msg("%s failed", what);
 }
 
+/* The master dies, and returns as a replica when another is. */
+static bool fail_over(referee *r) {
+    real_fleet *fleet = r->match->fleet;
+    real_node *master = real_fleet_master(fleet);
+    if (!r->former && master) {
+        r->former = master;
+        real_redis_kill(master->redis);
+        return false;
+    }
+    if (!master || master == r->former)
+        return false;
+    r->failover_us = shared_us();
+    real_redis_restart(r->former->redis);
+    r->former = NULL;
+    return true;
+}
+
 /* True when the step in flight is done. */
 static bool step_is_done(referee *r) {
     char line[LINE_SIZE];
@@ -352,11 +459,15 @@ static bool step_is_done(referee *r) {
     if (strcmp(what, "turns") == 0)
         return all_had_turns(r);
     if (strcmp(what, "stop java") == 0)
-        return stop_java(r);
-    if (strcmp(what, "start java") == 0) {
-        start_java(r);
-        return true;
-    }
+        return stop(r, is_java);
+    if (strcmp(what, "start java") == 0)
+        return start(r, is_java);
+    if (strcmp(what, "stop tokens") == 0)
+        return stop(r, is_token);
+    if (strcmp(what, "start tokens") == 0)
+        return start(r, is_token);
+    if (strcmp(what, "failover") == 0)
+        return fail_over(r);
     if (r->tool.pid <= 0) {
         migrate(r, what);
         return false;
@@ -398,7 +509,11 @@ static void begin(referee *r) {
         post *p = &r->post[r->count];
         p->kind = r->match->posts[r->count];
         (void)snprintf(p->name, sizeof p->name, "%s-%d", rows[p->kind].name, r->count);
-        hire(r, p);
+        if (r->match->course && is_token(p))
+            *p = (post){
+                .kind = p->kind, .service = {.pid = -1, .wire = -1}, .ready = true, .ended = true};
+        else
+            hire(r, p);
     }
     const clock_wait wait = clock_wait_begin(2 * LATE_MS);
     while (!all(r, false)) {
@@ -468,6 +583,7 @@ verdict referee_judge(real_redis *server, const match *m) {
         (void)service_kill(&p->service);
     told = 0;
     (void)service_kill(&r.tool);
+    program_is_known();
     r = (referee){.server = server, .match = m, .seed = torture_seed()};
     r.tool.pid = -1;
     r.course = m->course;

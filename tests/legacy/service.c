@@ -55,9 +55,9 @@ static char classes[PATH_SIZE];
 /* Several tests may begin at once: each compiles into a directory of its own, and the first gives its the
  * name that says what it was compiled from. Nothing there ever changes. */
 static const char compile[] =
-    "set -e; b='%s/legacy'; c=$b/$(cat tests/legacy/*.java | sha1sum | cut -c1-16); "
+    "set -e; b='%s/legacy'; c=$b/$(cat compat/java/io/tidelock/*.java tests/legacy/*.java | sha1sum | cut -c1-16); "
     "if [ ! -d \"$c\" ]; then mkdir -p \"$b\"; t=$(mktemp -d \"$c.XXXXXX\"); "
-    "javac -Xlint:all -Werror -d \"$t\" tests/legacy/*.java >&2 || { rm -rf \"$t\"; exit 1; }; "
+    "javac -Xlint:all -Werror -d \"$t\" compat/java/io/tidelock/*.java tests/legacy/*.java >&2 || { rm -rf \"$t\"; exit 1; }; "
     "mv -T \"$t\" \"$c\" 2>/dev/null || rm -rf \"$t\"; fi; cd \"$c\"; pwd";
 
 void legacy_need_java(void) {
@@ -128,17 +128,18 @@ service service_start(const char *const words[], int shift_ms, const char *error
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != parent)
             _exit(1);
+        (void)setpgid(0, 0);
         become(words, ends[1], shift_ms, errors);
     }
+    (void)setpgid(s.pid, s.pid); /* whichever of us comes first */
     (void)close(ends[1]);
     return s;
 }
 
 service service_java(const char *const args[], int shift_ms, const char *errors) {
     const char *words[WORDS_MAX] = {
-        "java",        "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx32m", "-cp", classes,
-        "LegacyWorker"};
-    size_t n = 7;
+        "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx32m", "-cp", classes};
+    size_t n = 6;
     for (size_t i = 0; n < WORDS_MAX - 1 && args[i]; i++)
         words[n++] = args[i];
     return service_start(words, shift_ms, errors);
@@ -148,7 +149,8 @@ service java_peer(const real_redis *server, int shift_ms) {
     char port[16], life[16];
     (void)snprintf(port, sizeof port, "%d", real_redis_port(server));
     (void)snprintf(life, sizeof life, "%d", LIFE_MS);
-    service java = service_java((const char *const[]){"peer", port, life, NULL}, shift_ms, NULL);
+    service java = service_java((const char *const[]){"LegacyWorker", "peer", port, life, NULL},
+                                shift_ms, NULL);
     char line[LINE_SIZE];
     service_await(&java, line);
     assert_string_equal(line, "ready");
@@ -210,7 +212,7 @@ void service_say(service *s, const char *line) {
 int service_kill(service *s) {
     int status = 0;
     if (s->pid > 0) {
-        (void)kill(s->pid, SIGKILL);
+        (void)kill(-s->pid, SIGKILL); /* with what it has started */
         (void)waitpid(s->pid, &status, 0);
     }
     if (s->wire >= 0)

@@ -61,9 +61,9 @@ static void start(int i) {
     (void)snprintf(key, sizeof key, "lock%d", i);
     address(i, from);
     plant_orphans(i);
-    javas[i] = service_java(
-        (const char *const[]){"tries", port, "60000", key, from, posts[i].how, NULL},
-        posts[i].shift_ms, NULL);
+    javas[i] = service_java((const char *const[]){"LegacyWorker", "tries", port, "60000", key, from,
+                                                  posts[i].how, NULL},
+                            posts[i].shift_ms, NULL);
     service_await(&javas[i], line);
     assert_string_equal(line, "ready");
     service_say(&javas[i], "go");

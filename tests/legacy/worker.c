@@ -1,11 +1,13 @@
 /*
- * A worker of our own in a process of its own: it locks by the public API, tells the referee, works,
- * tells again, releases; again and again. It must not count on the lock when nothing remains.
+ * A worker of our own in a process of its own: it locks by the public API, or by the drop-in, tells the referee,
+ * works, tells again, releases; again and again. It must not count on the lock when nothing remains.
+ * What `tidelock run` runs does one turn of that.
  */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "distribute_lock_util.h"
 #include "legacy.h"
 
 #define POLL_MS 20
@@ -17,9 +19,12 @@
 #define LONG_ONE_IN 8
 #define LONG_HOLD_MS 600 /* longer than what is left before a renewal */
 #define STILL_US 50000
+#define JOB_UNTIL_US INT64_C(3600000000) /* `tidelock run` ends it before the lock */
 
 typedef struct {
     tl_lock *lock;
+    tl_dlu *dlu; /* in its place */
+    const char *key;
     unsigned seed;
     int64_t told_us;
     bool stops;
@@ -48,15 +53,19 @@ static bool is_told_to_stop(const worker *w) {
     return w->stops || poll(&p, 1, 0) > 0;
 }
 
+static int64_t remaining_ms(const worker *w) {
+    return w->dlu ? tl_dlu_remaining_ms(w->dlu, w->key) : tl_lock_remaining_ms(w->lock);
+}
+
 /* The clock first: then what remains is not too much. */
 static int64_t until_us(const worker *w) {
     int64_t now_us = shared_us();
-    return now_us + tl_lock_remaining_ms(w->lock) * 1000;
+    return now_us + remaining_ms(w) * 1000;
 }
 
 static void hold(worker *w, int64_t hold_ms) {
     const clock_wait wait = clock_wait_begin(hold_ms);
-    while (tl_lock_remaining_ms(w->lock) > 0 && clock_wait_more(&wait)) {
+    while (remaining_ms(w) > 0 && clock_wait_more(&wait)) {
         if (shared_us() - w->told_us > STILL_US) {
             (void)printf("still %lld\n", (long long)until_us(w));
             w->told_us = shared_us();
@@ -68,7 +77,7 @@ static void hold(worker *w, int64_t hold_ms) {
 static void release(worker *w) {
     tl_error err;
     int64_t end_us = until_us(w);
-    tl_err code = tl_lock_release(w->lock, &err);
+    tl_err code = w->dlu ? tl_dlu_release(w->dlu, w->key, &err) : tl_lock_release(w->lock, &err);
     int64_t left_us = end_us - shared_us();
     if (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE)
         (void)printf("note slow release: %s\n", err.message);
@@ -82,7 +91,7 @@ static void turn(worker *w) {
     bool is_long = draw(w, LONG_ONE_IN) == 0;
     w->told_us = shared_us();
     (void)printf("enter %lld %lld %llu\n", (long long)w->told_us, (long long)until_us(w),
-                 (unsigned long long)tl_lock_fence(w->lock));
+                 w->dlu ? 0 : (unsigned long long)tl_lock_fence(w->lock));
     wait_for_ok(w);
     hold(w, is_long ? LONG_HOLD_MS : HOLD_MS + draw(w, HOLD_SPAN_MS));
     (void)puts("leave");
@@ -105,22 +114,31 @@ static int64_t draw_ttl(worker *w, const char *protocol) {
     return any ? ttl_ms[draw(w, 3)] : 0;
 }
 
+static void ended(const tl_error *err) {
+    (void)printf("note %s\n", err->message);
+    exit(1);
+}
+
 static tl_lock *make(tl_client *client, const char *key, int64_t ttl_ms) {
     tl_error err;
     tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = on_event,
                                               .retry = TL_RETRY_FIXED, .retry_delay_ms = POLL_MS);
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
-    if (!lock) {
-        (void)printf("note %s\n", err.message);
-        exit(1);
-    }
+    if (!lock)
+        ended(&err);
     return lock;
+}
+
+static tl_err acquire(worker *w, tl_error *err) {
+    if (!w->dlu)
+        return tl_lock_acquire(w->lock, WAIT_MS, err);
+    return tl_dlu_lock_wait(w->dlu, w->key, WAIT_MS, err) ? TL_OK : err->code;
 }
 
 static void loop(worker *w) {
     tl_error err;
     while (!is_told_to_stop(w)) {
-        tl_err code = tl_lock_acquire(w->lock, WAIT_MS, &err);
+        tl_err code = acquire(w, &err);
         if (code == TL_OK)
             turn(w);
         else if (code == TL_EUNCERTAIN || code == TL_EUNAVAILABLE)
@@ -133,30 +151,68 @@ static void loop(worker *w) {
 }
 
 static tl_protocol_id protocol_of(const char *name) {
-    if (strcmp(name, "auto") == 0)
-        return TL_AUTO;
-    return strcmp(name, "bridge") == 0 ? TL_BRIDGE : TL_TIMESTAMP;
+    static const struct {
+        const char *name;
+        tl_protocol_id protocol;
+    } known[] = {{"auto", TL_AUTO}, {"dlu", TL_AUTO}, {"bridge", TL_BRIDGE}, {"token", TL_TOKEN}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i].name) == 0)
+            return known[i].protocol;
+    return TL_TIMESTAMP;
 }
 
-/* worker URL PROTOCOL KEY SEED */
-int worker_main(int argc, char **argv) {
+static void with_drop_in(worker *w, const tl_client_options *options) {
+    tl_error err;
+    w->dlu = tl_dlu_open_with(options, &err);
+    if (!w->dlu)
+        ended(&err);
+    (void)puts("ready");
+    loop(w);
+    tl_dlu_close(w->dlu);
+}
+
+static void with_lock(worker *w, const tl_client_options *options, const char *protocol) {
     tl_client *client;
     tl_error err;
-    if (argc != 6)
+    if (tl_client_open(options, &client, &err) != TL_OK)
+        ended(&err);
+    w->lock = make(client, w->key, draw_ttl(w, protocol));
+    (void)puts("ready");
+    loop(w);
+    tl_lock_free(w->lock);
+    tl_client_close(client);
+}
+
+static void write_and_read_lines(void) {
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    (void)setvbuf(stdin, NULL, _IONBF, 0); /* what has come is seen by poll */
+}
+
+/* worker URL PROTOCOL KEY SEED REPLICAS */
+int worker_main(int argc, char **argv) {
+    if (argc != 7)
         return 2;
     bool strict = strcmp(argv[3], "strict") == 0;
     tl_client_options options = legacy_client(argv[2], protocol_of(argv[3]), strict);
-    (void)setvbuf(stdout, NULL, _IOLBF, 0);
-    (void)setvbuf(stdin, NULL, _IONBF, 0); /* what has come is seen by poll */
-    if (tl_client_open(&options, &client, &err) != TL_OK) {
-        (void)printf("note %s\n", err.message);
-        return 1;
-    }
-    worker w = {.seed = (unsigned)strtoul(argv[5], NULL, 10)};
-    w.lock = make(client, argv[4], draw_ttl(&w, argv[3]));
-    (void)puts("ready");
-    loop(&w);
-    tl_lock_free(w.lock);
-    tl_client_close(client);
+    options.wait_replicas = atoi(argv[6]);
+    worker w = {.key = argv[4], .seed = (unsigned)strtoul(argv[5], NULL, 10)};
+    write_and_read_lines();
+    if (strcmp(argv[3], "dlu") == 0)
+        with_drop_in(&w, &options);
+    else
+        with_lock(&w, &options, argv[3]);
     return 0;
+}
+
+int job_main(void) {
+    worker w = {.seed = (unsigned)shared_us()};
+    write_and_read_lines();
+    int64_t at_us = shared_us();
+    (void)printf("enter %lld %lld %s\n", (long long)at_us, (long long)(at_us + JOB_UNTIL_US),
+                 getenv("TIDELOCK_FENCE"));
+    wait_for_ok(&w);
+    nap(HOLD_MS + draw(&w, HOLD_SPAN_MS));
+    (void)puts("leave");
+    wait_for_ok(&w);
+    return w.stops ? JOB_STOPS : 0;
 }
