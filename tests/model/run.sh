@@ -249,6 +249,22 @@ phase-begin-anywhere*|phase|-DUNBEGUN -DBEGIN_ANYWHERE -DRECORDS   |fails  |a re
 phase-vanished*    |phase |-DVANISH                                |fails  |the register is deleted by hand: a fresh client falls back
 phase-no-anew*     |phase |-DFAILOVER -DNO_ANEW                    |fails  |a failover undoes a step unseen, and the wait goes on
 phase-no-wait-first*|phase|-DFAILOVER -DNO_WAIT_FIRST              |fails  |a step from an epoch that no replica has: a failover undoes two
+phaseslot          |phaseslot|                                     |safe   |a register in each slot: no token is written or left while Java may run
+phaseslot-failovers|phaseslot|-DFAILOVERS=2                        |safe   |the same with two failovers in each slot
+long-phaseslot     |phaseslot|-DRUNS=5                             |safe   |the same with four runs of the tool
+phaseslot-up-again |phaseslot|-DONLY=NONE -DSEE=UP_AGAIN            |happens|another step up
+phaseslot-word     |phaseslot|-DONLY=NONE -DSEE=WORD                |happens|Java may start
+phaseslot-differs  |phaseslot|-DONLY=NONE -DSEE=DIFFERS             |happens|a take finds another register than it expects
+phaseslot-fell-back|phaseslot|-DONLY=NONE -DSEE=FELL_BACK           |happens|a failover undoes a change of the register
+phaseslot-died     |phaseslot|-DONLY=NONE -DSEE=DIED                |happens|the tool dies midway
+phaseslot-no-condition*|phaseslot|-DNO_CONDITION -DONLY=TAKEN       |fails  |a take is executed whatever the register says by then
+phaseslot-no-wait* |phaseslot|-DNO_WAIT -DONLY=TAKEN                |fails  |a failover undoes a register after Java has started
+phaseslot-no-beyond*|phaseslot|-DNO_BEYOND                         |fails  |a slot that looks untouched is skipped: a dead tool's write comes late
+phaseslot-reused*  |phaseslot|-DREUSED -DRUNS=5                     |fails  |an epoch is given again after a failover: a dead tool's write fits
+phaseslot-no-scan* |phaseslot|-DNO_SCAN -DFAILOVERS=0               |fails  |Java starts while a token is held
+phaseslot-no-last-wait*|phaseslot|-DNO_LAST_WAIT -DONLY=LEFT        |fails  |a failover brings a released token back
+phaseslot-early*   |phaseslot|-DEARLY                               |fails  |the tool writes before it knows that Java has stopped
+phaseslot-unconfirmed*|phaseslot|-DUNCONFIRMED                      |fails  |the reply of a woken master counts
 pair-two           |pair |-DNB=2 -DNJ=0                            |safe   |two clients of phases 1, 2 and 3, forth and back
 pair-java          |pair |-DNB=1 -DNJ=1 -DLIMIT=2                  |safe   |one client from phase 1 to 2 and back, a Java client before and after
 pair-lag           |pair |-DNB=1 -DNJ=1 -DM=0 -DL=3                |safe   |the same with slow Java attempts
