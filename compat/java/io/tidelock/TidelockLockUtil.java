@@ -95,7 +95,8 @@ public final class TidelockLockUtil implements AutoCloseable {
     private String release(Hold hold) {
         hold.end();
         keeper.remove(hold);
-        String before = hold.lost() != null ? hold.lost() : hold.leftNs(Moment.now()) > 0 ? null : "it had expired";
+        boolean over = hold.leftNs(Moment.now()) < Rates.NS_PER_MS; // as remainingMs() says
+        String before = hold.lost() != null ? hold.lost() : over ? "it had expired" : null;
         Request request = Release.request(rules, hold.keys, hold.token, false);
         try {
             String found = Release.judge(rules, server.send(request), hold.proof(), Moment.now());

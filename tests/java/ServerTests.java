@@ -1,0 +1,636 @@
+import static io.tidelock.Checks.check;
+import static io.tidelock.Checks.equal;
+import static io.tidelock.Checks.thrown;
+
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BooleanSupplier;
+
+import io.tidelock.Checks;
+import io.tidelock.Eval;
+import io.tidelock.Options;
+import io.tidelock.TidelockException;
+import io.tidelock.TidelockLockUtil;
+
+/** The class on a real server, beside DistributeLockUtil. Usage: ServerTests PORT */
+public final class ServerTests {
+    private static final int LIFETIME_MS = 1000;
+    private static final int SKEW_MS = 100;
+    private static final int DELAY_MS = 50;
+    private static final long LIMIT_MS = 20000;
+
+    private final int port;
+    private final RespSocket redis;
+    private int keys;
+
+    private ServerTests(int port) throws Exception {
+        this.port = port;
+        redis = new RespSocket(port);
+    }
+
+    // ---- what the tests use ----
+
+    /** Passes requests on, unless it is told to lose one. */
+    private static final class Lossy implements Eval {
+        private final Eval server;
+        private String loses = "";
+        private boolean executes; // and loses the reply
+        private Runnable between = () -> { };
+        private final List<String> sent = Collections.synchronizedList(new ArrayList<>());
+
+        Lossy(Eval server) {
+            this.server = server;
+        }
+
+        void lose(String script, boolean executed) {
+            loses = script;
+            executes = executed;
+        }
+
+        /** By what stands in this script alone. */
+        private static String kind(String script) {
+            String[][] marks = {{"phase", "HGETALL"}, {"renew", "#KEYS / 2"}, {"join", "ZADD"}, {"release", "'broken'"},
+                {"leave", "HDEL"}};
+            for (String[] mark : marks)
+                if (script.contains(mark[1]))
+                    return mark[0];
+            return "acquire";
+        }
+
+        @Override
+        public Object eval(String script, List<byte[]> keys, List<byte[]> args) {
+            String name = kind(script);
+            sent.add(name);
+            boolean lost = name.equals(loses) || loses.equals("all");
+            if (lost && !executes)
+                throw new IllegalStateException("lost on its way");
+            Object reply = server.eval(script, keys, args);
+            between.run();
+            if (lost)
+                throw new IllegalStateException("the reply was lost");
+            return reply;
+        }
+    }
+
+    private Options options(String namespace) {
+        return new Options().namespace(namespace).clockSkewMaxMs(SKEW_MS).legacyDelayMaxMs(DELAY_MS)
+            .legacyTtlMinMs(LIFETIME_MS).leaseMs(1000).attemptMs(1000).service("test");
+    }
+
+    private TidelockLockUtil open() {
+        return new TidelockLockUtil(redis, options("none"));
+    }
+
+    private TidelockLockUtil open(Eval eval) {
+        return new TidelockLockUtil(eval, options("none"));
+    }
+
+    private String fresh() {
+        return "key:" + ++keys;
+    }
+
+    private Object call(String... words) {
+        List<byte[]> args = new ArrayList<>();
+        for (String word : words)
+            args.add(word.getBytes(StandardCharsets.UTF_8));
+        return redis.eval("return redis.call(unpack(ARGV))", Collections.emptyList(), args);
+    }
+
+    private String get(String key) {
+        Object value = call("GET", key);
+        return value == null ? null : new String((byte[]) value, StandardCharsets.UTF_8);
+    }
+
+    private void phase(String namespace, int phase, int epoch) {
+        call("HSET", "tidelock:phase:{" + namespace + "}", "phase", "" + phase, "epoch", "" + epoch, "lease_ms", "1000",
+            "since", "0", "keys", "*");
+    }
+
+    private static void await(String what, BooleanSupplier holds) throws InterruptedException {
+        long end = System.nanoTime() + LIMIT_MS * 1000000;
+        while (!holds.getAsBoolean()) {
+            check(System.nanoTime() < end, "not within " + LIMIT_MS + " ms: " + what);
+            Thread.sleep(5);
+        }
+    }
+
+    private DistributeLockUtil legacy() {
+        return new DistributeLockUtil(redis, LIFETIME_MS);
+    }
+
+    // ---- one instance ----
+
+    public void a_released_lock_is_free() {
+        String key = fresh();
+        try (TidelockLockUtil one = open(); TidelockLockUtil other = open()) {
+            check(one.lock(key), "it is free");
+            check(!other.lock(key), "it is held");
+            check(one.remainingMs(key) > 0 && other.remainingMs(key) == 0, "one holds it");
+            check(one.fence(key) > 0, "it has a number");
+            check(one.release(key), "it was held all the time");
+            equal(null, get(key));
+            equal(0L, one.remainingMs(key));
+            check(other.lock(key), "it is free again");
+            check(other.fence(key) > 0, "and has a number");
+            check(other.release(key), "held");
+        }
+    }
+
+    public void fences_rise() {
+        String key = fresh();
+        long last = 0;
+        try (TidelockLockUtil one = open()) {
+            for (int i = 0; i < 5; i++) {
+                check(one.lock(key), "it is free");
+                check(one.fence(key) > last, "the number rises");
+                last = one.fence(key);
+                one.release(key);
+            }
+        }
+    }
+
+    public void an_instance_does_not_lock_twice() {
+        String key = fresh();
+        Lossy lossy = new Lossy(redis);
+        try (TidelockLockUtil one = open(lossy)) {
+            check(one.lock(key), "it is free");
+            int sent = lossy.sent.size();
+            check(!one.lock(key), "this thread holds it");
+            equal(sent, lossy.sent.size());
+            check(one.release(key), "the first hold counts");
+        }
+    }
+
+    public void a_hold_belongs_to_its_thread() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = open()) {
+            check(one.lock(key), "it is free");
+            AtomicReference<Boolean> other = new AtomicReference<>();
+            Thread thread = new Thread(() -> other.set(one.lock(key) || one.release(key)));
+            thread.start();
+            thread.join();
+            equal(false, other.get());
+            check(one.remainingMs(key) > 0, "it is still held");
+            check(one.release(key), "by this thread");
+            check(!one.release(key), "once");
+            equal("this thread does not hold it", one.lastLoss());
+        }
+    }
+
+    public void a_lock_expires_and_its_late_release_deletes_nobody_elses() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = open(); TidelockLockUtil other = open()) {
+            check(one.lock(key), "it is free");
+            check(other.tryLock(key, LIMIT_MS), "it expires");
+            equal(0L, one.remainingMs(key));
+            check(!one.release(key), "it was lost");
+            check(one.lastLoss() != null, "and why");
+            check(other.remainingMs(key) > 0 && get(key) != null, "the other's stays");
+            check(other.release(key), "all the time");
+        }
+    }
+
+    public void closing_releases_nothing_and_removes_the_record() {
+        String key = fresh();
+        TidelockLockUtil one = new TidelockLockUtil(redis, options("closing"));
+        check(one.lock(key), "it is free");
+        equal(1L, call("HLEN", "tidelock:phase:{closing}:clients"));
+        one.close();
+        equal(0L, call("HLEN", "tidelock:phase:{closing}:clients"));
+        check(get(key) != null, "the lock stays");
+        check(thrown(() -> one.lock(key)).startsWith("IllegalStateException"), "it is closed");
+        check(one.release(key), "what is held can be released");
+    }
+
+    public void odd_values_and_other_types_count_as_held() {
+        try (TidelockLockUtil one = open()) {
+            for (String value : new String[] {"", "1", "locked", "\u00ff\u00fe", "1e12", "99999999999999999999"}) {
+                String key = fresh();
+                call("SET", key, value);
+                check(!one.lock(key), value);
+                check(!one.release(key), value);
+                equal(value, get(key));
+            }
+            String list = fresh();
+            call("RPUSH", list, "1");
+            check(!one.lock(list), "a list");
+        }
+    }
+
+    public void a_name_is_utf_8() {
+        String key = "sch\u00fcssel:\u65e5:\ud83d\ude00:" + fresh();
+        try (TidelockLockUtil one = open()) {
+            check(one.lock(key), "it is free");
+            check(get(key) != null, "by these bytes");
+            check(one.release(key), "held");
+        }
+        TidelockLockUtil few = new TidelockLockUtil(redis, options("none").keys("jobs:*"));
+        check(thrown(() -> few.lock("other")).startsWith("IllegalArgumentException"), "no pattern matches");
+    }
+
+    // ---- lost requests and replies ----
+
+    public void a_lost_reply_is_no_lock_and_is_undone() {
+        String key = fresh();
+        Lossy lossy = new Lossy(redis);
+        try (TidelockLockUtil one = open(lossy)) {
+            check(one.lock(fresh()), "the phase is read");
+            lossy.lose("acquire", true);
+            check(thrown(() -> one.lock(key)).startsWith("TidelockException"), "no reply");
+            equal(0L, one.remainingMs(key));
+            equal(null, get(key)); // undone at once
+        }
+    }
+
+    public void what_could_not_be_undone_is_undone_by_the_next_call() throws InterruptedException {
+        String key = fresh(), other = fresh();
+        Lossy lossy = new Lossy(redis);
+        try (TidelockLockUtil one = open(lossy)) {
+            check(one.lock(fresh()), "the phase is read");
+            lossy.between = () -> lossy.lose("all", false);
+            lossy.lose("acquire", true);
+            thrown(() -> one.lock(key));
+            check(get(key) != null, "nothing reaches the server");
+            lossy.between = () -> { };
+            lossy.lose("", false);
+            await("undone", () -> {
+                one.lock(other);
+                one.release(other);
+                return get(key) == null;
+            });
+        }
+    }
+
+    public void a_request_that_was_undone_acquires_nothing_when_it_comes_late() {
+        String key = fresh();
+        AtomicReference<Runnable> late = new AtomicReference<>();
+        Eval delays = new Eval() {
+            @Override
+            public Object eval(String script, List<byte[]> keys, List<byte[]> args) {
+                boolean takes = Lossy.kind(script).equals("acquire");
+                if (!takes || late.get() != null)
+                    return redis.eval(script, keys, args);
+                late.set(() -> redis.eval(script, keys, args));
+                throw new IllegalStateException("timed out");
+            }
+        };
+        try (TidelockLockUtil one = open(delays)) {
+            thrown(() -> one.lock(key));
+            late.get().run();
+            equal(null, get(key));
+        }
+    }
+
+    public void a_request_that_comes_after_its_limit_acquires_nothing() throws InterruptedException {
+        String key = fresh();
+        Eval slow = (script, keys, args) -> {
+            if (Lossy.kind(script).equals("acquire"))
+                sleep(300);
+            return redis.eval(script, keys, args);
+        };
+        TidelockLockUtil one = new TidelockLockUtil(slow, options("none").attemptMs(200));
+        check(thrown(() -> one.lock(key)).contains("too late"), "it says so");
+        equal(null, get(key));
+    }
+
+    private static void sleep(long ms) {
+        try {
+            Thread.sleep(ms);
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    public void a_reply_that_comes_after_the_deadline_is_no_lock() {
+        String key = fresh();
+        Lossy lossy = new Lossy(redis);
+        TidelockLockUtil one = open(lossy);
+        check(one.lock(fresh()), "the phase is read");
+        lossy.between = () -> sleep(LIFETIME_MS);
+        check(thrown(() -> one.lock(key)).contains("too late"), "it says so");
+        equal(null, get(key));
+    }
+
+    public void a_lost_release_never_throws_and_is_repeated() {
+        String key = fresh();
+        Lossy lossy = new Lossy(redis);
+        TidelockLockUtil one = open(lossy);
+        check(one.lock(key), "it is free");
+        lossy.lose("release", false);
+        check(!one.release(key), "no reply");
+        check(one.lastLoss().contains("lost on its way"), one.lastLoss());
+        lossy.lose("", false);
+        one.close(); // tries it again
+        equal(null, get(key));
+    }
+
+    public void a_refusal_of_the_server_is_no_lock() {
+        Eval refuses = (script, keys, args) -> {
+            throw new IllegalStateException("NOPERM");
+        };
+        try (TidelockLockUtil one = open(refuses)) {
+            check(thrown(() -> one.lock("k")).contains("NOPERM"), "its words are told");
+            check(!one.release("k"), "nothing is held");
+        }
+        for (Object odd : new Object[] {null, "OK", 1L, new byte[0], new ArrayList<Object>(), Arrays.asList("x", null)}) {
+            TidelockLockUtil one = open((script, keys, args) -> odd);
+            check(thrown(() -> one.lock("k")).contains("malformed reply"), "" + odd);
+        }
+    }
+
+    public void a_waiter_that_is_interrupted_holds_nothing() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = open(); TidelockLockUtil other = open()) {
+            check(one.lock(key), "it is free");
+            AtomicReference<Throwable> end = new AtomicReference<>();
+            Thread waiter = new Thread(() -> {
+                try {
+                    other.tryLock(key, LIMIT_MS);
+                } catch (InterruptedException e) {
+                    end.set(e);
+                }
+            });
+            waiter.start();
+            waiter.interrupt();
+            waiter.join();
+            check(end.get() instanceof InterruptedException, "it was interrupted");
+            equal(0L, other.remainingMs(key));
+            check(one.release(key), "held");
+        }
+    }
+
+    // ---- beside the legacy class ----
+
+    public void a_legacy_clients_stamp_is_respected_and_taken_over_after_M_and_L() throws InterruptedException {
+        String key = fresh();
+        DistributeLockUtil legacy = legacy();
+        try (TidelockLockUtil one = open()) {
+            check(legacy.tryLock(key), "it is free");
+            check(!one.lock(key), "it is held");
+            long free = legacy.expiresMs() + SKEW_MS + DELAY_MS;
+            check(one.tryLock(key, LIMIT_MS), "it expires");
+            check(System.currentTimeMillis() > free, "not before M and L");
+            check(one.release(key), "held");
+        }
+    }
+
+    public void a_legacy_client_respects_ours() {
+        String key = fresh();
+        DistributeLockUtil legacy = legacy();
+        try (TidelockLockUtil one = open()) {
+            check(one.lock(key), "it is free");
+            check(!legacy.tryLock(key), "it is held");
+            check(one.release(key), "held");
+            check(legacy.tryLock(key), "it is free");
+            legacy.unlock(key);
+        }
+    }
+
+    public void a_racing_losers_stamp_is_no_loss() {
+        String key = fresh();
+        try (TidelockLockUtil one = open()) {
+            check(one.lock(key), "it is free");
+            call("SET", key, "" + (System.currentTimeMillis() + LIFETIME_MS));
+            check(one.release(key), "its writer raced and lost");
+        }
+    }
+
+    public void a_thiefs_stamp_is_a_loss() {
+        String key = fresh();
+        try (TidelockLockUtil one = open()) {
+            check(one.lock(key), "it is free");
+            String thiefs = "" + (System.currentTimeMillis() + LIFETIME_MS + 5000);
+            call("SET", key, thiefs);
+            check(!one.release(key), "its writer's clock is ahead");
+            equal(thiefs, get(key));
+        }
+    }
+
+    // ---- renewing ----
+
+    private TidelockLockUtil renewing(String namespace) {
+        return new TidelockLockUtil(redis, options(namespace).renew(true));
+    }
+
+    public void a_renewed_lock_outlasts_its_lifetime() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = renewing("none"); TidelockLockUtil other = open()) {
+            check(one.lock(key), "it is free");
+            String first = get(key);
+            check(!other.tryLock(key, 3 * LIFETIME_MS), "it is held all the time");
+            check(one.remainingMs(key) > 0, "and its holder counts on it");
+            check(!first.equals(get(key)), "its stamp is a later one");
+            check(one.release(key), "held");
+            check(other.lock(key), "it is free");
+            other.release(key);
+        }
+    }
+
+    public void a_longest_hold_ends() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("none").renew(true).maxHoldMs(1500))) {
+            check(one.lock(key), "it is free");
+            await("its end", () -> one.remainingMs(key) == 0);
+            check(!one.release(key), "it had expired");
+        }
+    }
+
+    public void the_lock_of_a_thread_that_ended_expires() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = renewing("none"); TidelockLockUtil other = open()) {
+            Thread thread = new Thread(() -> one.lock(key));
+            thread.start();
+            thread.join();
+            check(other.tryLock(key, LIMIT_MS), "nobody renews it");
+            check(other.release(key), "held");
+        }
+    }
+
+    public void a_holder_notices_that_its_key_was_deleted() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = renewing("none")) {
+            check(one.lock(key), "it is free");
+            call("DEL", key);
+            await("the loss", () -> one.remainingMs(key) == 0);
+            check(!one.release(key), "lost");
+            check(one.lastLoss().contains("no longer exists") || one.lastLoss().contains("expired"), one.lastLoss());
+        }
+    }
+
+    public void a_renewal_replaces_a_losers_stamp() throws InterruptedException {
+        String key = fresh();
+        try (TidelockLockUtil one = renewing("none")) {
+            check(one.lock(key), "it is free");
+            String losers = "" + (System.currentTimeMillis() + LIFETIME_MS);
+            call("SET", key, losers);
+            await("our stamp", () -> !losers.equals(get(key)));
+            check(one.release(key), "held");
+            equal(null, get(key));
+        }
+    }
+
+    // ---- phases ----
+
+    private String stampOrToken(String key) {
+        String value = get(key);
+        return value == null ? "nothing" : value.matches("[0-9]{13}") ? "stamp" : value.length() == 36 ? "token" : value;
+    }
+
+    public void each_phase_writes_what_its_neighbours_respect() throws InterruptedException {
+        String[] writes = {"stamp", "stamp", "token", "token"};
+        int epoch = 1;
+        for (int phase : new int[] {0, 1, 2, 3, 2, 1, 0}) {
+            phase("phases", phase, epoch++);
+            TidelockLockUtil one = new TidelockLockUtil(redis, options("phases"));
+            for (int next : new int[] {Math.max(phase - 1, 0), phase, Math.min(phase + 1, 3)}) {
+                String key = fresh();
+                check(one.lock(key), "it is free");
+                equal(phase, one.phase());
+                equal(writes[phase], stampOrToken(key));
+                phase("neighbour", next, 1);
+                try (TidelockLockUtil other = new TidelockLockUtil(redis, options("neighbour"))) {
+                    check(!other.lock(key), "it is held for phase " + next);
+                    equal(next, other.phase());
+                }
+                check(one.release(key), "held");
+            }
+            one.close();
+        }
+    }
+
+    public void a_client_follows_the_phase() throws InterruptedException {
+        phase("follows", 1, 1);
+        TidelockLockUtil one = new TidelockLockUtil(redis, options("follows"));
+        String key = fresh();
+        check(one.lock(key), "it is free");
+        one.release(key);
+        phase("follows", 2, 2);
+        await("the next lease", () -> {
+            check(one.lock(key), "it is free");
+            boolean token = stampOrToken(key).equals("token");
+            check(one.release(key), "held");
+            return token;
+        });
+        equal(2, one.phase());
+    }
+
+    public void a_drain_turns_a_renewed_stamp_into_a_token() throws InterruptedException {
+        phase("drain", 1, 1);
+        String key = fresh();
+        try (TidelockLockUtil one = renewing("drain")) {
+            check(one.lock(key), "it is free");
+            equal("stamp", stampOrToken(key));
+            phase("drain", 2, 2);
+            await("a token", () -> stampOrToken(key).equals("token"));
+            check(one.remainingMs(key) > 0, "it is held");
+            check(one.release(key), "all the time");
+            equal(null, get(key));
+        }
+    }
+
+    public void a_drain_takes_over_an_expired_stamp() throws InterruptedException {
+        phase("over", 2, 1);
+        String key = fresh();
+        call("SET", key, "" + (System.currentTimeMillis() - 1000));
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("over"))) {
+            check(one.lock(key), "it has expired");
+            equal("token", stampOrToken(key));
+            check(one.release(key), "held");
+        }
+    }
+
+    public void a_register_that_is_gone_or_older_is_refused() throws InterruptedException {
+        phase("gone", 2, 5);
+        TidelockLockUtil one = new TidelockLockUtil(redis, options("gone"));
+        String key = fresh();
+        check(one.lock(key), "it is free");
+        one.release(key);
+        call("DEL", "tidelock:phase:{gone}");
+        AtomicReference<String> why = new AtomicReference<>();
+        await("the lease's end", () -> refuses(one, key, why));
+        check(why.get().contains("no longer exists"), why.get());
+        phase("gone", 1, 4);
+        check(thrown(() -> one.lock(key)).contains("lost writes"), "older");
+        phase("gone", 2, 6);
+        check(one.lock(key), "it is known again");
+        check(one.release(key), "held");
+    }
+
+    private static boolean refuses(TidelockLockUtil one, String key, AtomicReference<String> why) {
+        try {
+            one.lock(key);
+            one.release(key);
+            return false;
+        } catch (TidelockException e) {
+            why.set(e.getMessage());
+            return true;
+        }
+    }
+
+    public void without_its_phase_a_client_acquires_nothing_after_its_lease() throws InterruptedException {
+        phase("away", 1, 1);
+        Lossy lossy = new Lossy(redis);
+        TidelockLockUtil one = new TidelockLockUtil(lossy, options("away"));
+        String key = fresh();
+        check(one.lock(key), "it is free");
+        one.release(key);
+        lossy.lose("phase", false);
+        AtomicReference<String> why = new AtomicReference<>();
+        await("the lease's end", () -> refuses(one, key, why));
+        int before = Collections.frequency(lossy.sent, "acquire");
+        refuses(one, key, why);
+        equal(before, Collections.frequency(lossy.sent, "acquire"));
+    }
+
+    public void a_client_is_registered() {
+        phase("registered", 1, 3);
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("registered").keys("key:*"))) {
+            check(one.lock(fresh()), "it is free");
+            Object records = call("HVALS", "tidelock:phase:{registered}:clients");
+            String record = new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8);
+            check(record.matches("3 1 1000 [0-9]{16} [0-9.]+-java [^ ]+ [0-9]+ test\tkey:\\*"), record);
+        }
+    }
+
+    // ---- many threads ----
+
+    public void a_counter_under_the_lock_is_exact() throws InterruptedException {
+        phase("many", 1, 1);
+        String key = fresh();
+        List<Thread> threads = new ArrayList<>();
+        AtomicReference<Throwable> fault = new AtomicReference<>();
+        int[] counter = {0};
+        for (int i = 0; i < 4; i++) {
+            Thread thread = new Thread(() -> count(key, counter, fault));
+            threads.add(thread);
+            thread.start();
+        }
+        phase("many", 2, 2);
+        for (Thread thread : threads)
+            thread.join();
+        equal(null, fault.get());
+        equal(40, counter[0]);
+    }
+
+    private void count(String key, int[] counter, AtomicReference<Throwable> fault) {
+        try (TidelockLockUtil one = new TidelockLockUtil(new RespSocket(port), options("many"))) {
+            for (int i = 0; i < 10; i++) {
+                check(one.tryLock(key, LIMIT_MS), "a turn");
+                int n = counter[0];
+                Thread.yield();
+                counter[0] = n + 1;
+                check(one.release(key), "held");
+            }
+        } catch (Exception | AssertionError e) {
+            fault.set(e);
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        Checks.run(new ServerTests(Integer.parseInt(args[0])));
+    }
+}
