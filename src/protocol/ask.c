@@ -4,7 +4,6 @@
 #include "protocol/ask.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 #include "ground/guard.h"
 #include "protocol/look.h"
@@ -53,29 +52,9 @@ static tl_status question(tl_ask *ask, const tl_event *event, tl_out *out) {
     return TL_GO;
 }
 
-/* K holds a value of another type than string, and no lock: the oddity names the type. Where the server allowed
- * only GET, the type is unknown. */
-static void name_type(tl_lock_info *info, tl_bytes kind) {
-    static const struct {
-        const char *kind, *name;
-    } types[] = {{"list", "a list"},
-                 {"set", "a set"},
-                 {"zset", "a sorted set"},
-                 {"hash", "a hash"},
-                 {"stream", "a stream"}};
-    const char *name = "a value of another type";
-    if (!info->held || info->by_tidelock || tl__bytes_eq(kind, TL_LITERAL("string")))
-        return;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (tl__bytes_eq(kind, tl__bytes_of(types[i].kind)))
-            name = types[i].name;
-    (void)snprintf(info->oddity, sizeof info->oddity, "holds %s, not a lock", name);
-}
-
 static void fill(tl_ask *ask, tl_bytes kind, const tl_reply *answer, int64_t now_us) {
     const tl_legacy_look *stamps = TL_FROM_COMPAT(tl__legacy_look);
     tl__look_fill(&ask->info, ask->legacy, ask->key, kind, answer, now_us);
-    name_type(&ask->info, kind);
     if (ask->legacy && stamps)
         stamps->explain(&ask->info, ask->legacy, ask->key, tl__reply_item(answer, TL_LOOK_VALUE),
                         now_us);

@@ -4,6 +4,9 @@
  */
 #include "protocol/look.h"
 
+#include <stdio.h>
+#include <strings.h>
+
 #include "wire/rest.h"
 
 #define HEX_TOKEN_MIN 32
@@ -85,6 +88,19 @@ static bool is_token(tl_bytes text) {
            (dashes == 0 || dashes == 4);
 }
 
+/* "ADDED:TIME@HOST:UUID", or without the UUID in older versions. */
+static bool is_shedlocks(tl_bytes text) {
+    static const char form[] = "ADDED:dddd-dd-ddTdd:dd:dd.dddZ@";
+    if (text.n < sizeof form)
+        return false;
+    for (size_t i = 0; i < sizeof form - 1; i++) {
+        bool digit = text.p[i] >= '0' && text.p[i] <= '9';
+        if (form[i] == 'd' ? !digit : text.p[i] != form[i])
+            return false;
+    }
+    return true;
+}
+
 static void tell_protocol(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes value,
                           int64_t now_us) {
     const tl_legacy_look *stamps = TL_FROM_COMPAT(tl__legacy_look);
@@ -99,10 +115,64 @@ static void tell_protocol(tl_lock_info *info, const tl_legacy *legacy, tl_bytes 
     }
     if (legacy && stamps)
         stamps->look(info, legacy, key, value, now_us);
-    if (info->protocol < 0 && (info->by_tidelock || is_token(value))) {
+    if (info->protocol < 0 && (info->by_tidelock || is_token(value) || is_shedlocks(value))) {
         info->protocol = TL_TOKEN;
         info->guessed = !info->by_tidelock;
     }
+}
+
+/* ---- what other clients leave -------------------------------------------------------------------- */
+
+#define CONSTANT "a constant"
+
+/* Each holder writes the same, so none can tell whether the key is still its own. The words are those of scan.lua. */
+static bool is_constant(tl_bytes value) {
+    static const char *const words[] = {"1", "true", "yes", "on", "ok", "lock", "locked"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (value.n == strlen(words[i]) && strncasecmp(value.p, words[i], value.n) == 0)
+            return true;
+    return false;
+}
+
+/* As is_constant() of scan.lua decides: "jobs:lock", but not "clock" or "blocked". */
+static bool names_a_lock(tl_bytes key) {
+    for (size_t i = 0; i < key.n; i++) {
+        const char *at = key.p + i;
+        if (key.n - i >= 5 && strncasecmp(at, "mutex", 5) == 0)
+            return true;
+        if (key.n - i >= 4 && strncasecmp(at, "lock", 4) == 0 &&
+            (i == 0 || !memchr("bcBC", at[-1], 4)))
+            return true;
+    }
+    return false;
+}
+
+/* K holds a value of another type than string, and no lock: the oddity names the type. Where the server allowed
+ * only GET, the type is unknown. */
+static void name_type(tl_lock_info *info, tl_bytes kind) {
+    static const struct {
+        const char *kind, *name;
+    } types[] = {{"list", "a list, not a lock"},
+                 {"set", "a set, not a lock"},
+                 {"zset", "a sorted set, not a lock"},
+                 {"hash", "a hash, not a lock"},
+                 {"redisson", "a lock of Redisson, which only Redisson can share"},
+                 {"stream", "a stream, not a lock"}};
+    const char *name = "a value of another type, not a lock";
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (tl__bytes_eq(kind, tl__bytes_of(types[i].kind)))
+            name = types[i].name;
+    (void)snprintf(info->oddity, sizeof info->oddity, "holds %s", name);
+}
+
+static void tell_oddity(tl_lock_info *info, tl_bytes kind, tl_bytes value) {
+    if (!info->held || info->by_tidelock)
+        return;
+    if (!tl__bytes_eq(kind, TL_LITERAL("string")))
+        name_type(info, kind);
+    else if (info->protocol < 0 && !info->oddity[0] && is_constant(value))
+        (void)snprintf(info->oddity, sizeof info->oddity,
+                       CONSTANT ": each holder writes the same, and may delete another's lock");
 }
 
 void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes kind,
@@ -118,6 +188,7 @@ void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl
     read_sidecar(info, answer, &value, now_us);
     read_rest(info, answer, value, now_us);
     tell_protocol(info, legacy, key, value, now_us);
+    tell_oddity(info, kind, value);
     if (!info->held || (info->stamp_left_ms != INT64_MIN && info->remaining_ms < 0))
         info->rests = false; /* a stamp that has ended */
     if (info->rests)
@@ -142,7 +213,9 @@ void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t
     tl__look_owner(entry, ret->host, &ret->pid, ret->service);
 }
 
-bool tl__look_is_lock(const tl_lock_info *info) {
+bool tl__look_is_lock(const tl_lock_info *info, tl_bytes key) {
+    if (strncmp(info->oddity, CONSTANT, sizeof CONSTANT - 1) == 0)
+        return names_a_lock(key);
     if (info->by_tidelock || info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP)
         return true;
     return info->oddity[0] || (info->protocol == TL_TOKEN && info->remaining_ms >= 0);

@@ -34,13 +34,13 @@ void tl__look_waiters(tl_lock_info *info, const tl_reply *answer, size_t i);
 void tl__look_waiting(tl_waiting *ret, tl_bytes entry, int64_t place_us, int64_t now_us);
 
 /** Fill info, all but the waiters. legacy: the client's facts about legacy clients; NULL: none. kind: K's
- *  type. answer: the reply, of which nothing is trusted. */
+ *  type, as look.lua names it. answer: the reply, of which nothing is trusted. */
 void tl__look_fill(tl_lock_info *info, const tl_legacy *legacy, tl_bytes key, tl_bytes kind,
                    const tl_reply *answer, int64_t now_us);
 
-/** Does it look like a lock? That is: a sidecar knows it, or it is a stamp, a token with a lifetime, or an
- *  accident of legacy clients. */
-bool tl__look_is_lock(const tl_lock_info *info);
+/** Does it look like a lock? That is: a sidecar knows it, or it is a stamp, a token with a lifetime, an accident
+ *  of legacy clients, a lock of Redisson, or a constant where the key's name says that it is a lock. */
+bool tl__look_is_lock(const tl_lock_info *info, tl_bytes key);
 
 /** The part of ../compat. */
 typedef struct {

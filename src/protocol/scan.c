@@ -13,8 +13,8 @@
 #define NEEDER "listing keys needs"
 
 enum { REACH = 1, STEP };
-enum { FIRST_KEY = 3 };               /* an item of the reply */
-enum { WAITERS = TL_LOOK_OWNER + 1 }; /* an item of a key */
+enum { FIRST_KEY = 3 };                                   /* an item of the reply */
+enum { WAITERS = TL_LOOK_OWNER + 1, KIND = WAITERS + 2 }; /* items of a key */
 
 static const tl_needer needer = {NEEDER, NULL};
 
@@ -70,13 +70,15 @@ static tl_status ask(tl_scan *scan, const tl_event *event, tl_out *out) {
 
 static void tell(const tl_scan *scan, const tl_reply *item, int64_t now_us) {
     tl_lock_info info;
-    tl_bytes key;
+    tl_bytes key, kind;
     if (!tl__reply_text(tl__reply_item(item, 0), &key) || key.n == 0 || key.n > TL_KEY_MAX ||
         tl__is_counter(key))
         return;
-    tl__look_fill(&info, scan->legacy, key, TL_LITERAL("string"), item, now_us);
+    if (!tl__reply_text(tl__reply_item(item, KIND), &kind))
+        kind = TL_LITERAL("string");
+    tl__look_fill(&info, scan->legacy, key, kind, item, now_us);
     tl__look_waiters(&info, item, WAITERS);
-    if (tl__look_is_lock(&info))
+    if (tl__look_is_lock(&info, key))
         scan->found(key.p, key.n, &info, scan->ctx);
 }
 

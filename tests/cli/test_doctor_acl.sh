@@ -57,6 +57,10 @@ use_locks() { # options of the protocol
     if [[ " $* " == *" --strict "* ]]; then return; fi
     expect 0 "$tidelock" inspect "$@" "$prefix*"
     fresh
+    redis HSET "$key" 01234567-89ab-4def-8123-456789abcdef:51 1 >/dev/null
+    expect 1 "$tidelock" check "$@" "$key"
+    grep -q 'a lock of Redisson' "$out" || fail "check says: $(cat "$out")"
+    fresh
     expect 0 "$tidelock" lock "$@" "$key"
     token=$(cut -d' ' -f1 "$out")
     expect 0 "$tidelock" extend "$@" "$key" "$token" --ttl 90s

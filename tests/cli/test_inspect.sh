@@ -51,6 +51,29 @@ grep -qE "^jobs:a +token$none +$(uname -n) [0-9]+ tidelock +[0-9.]+ m?s +[0-9]+ 
 grep -qE "^jobs:redlock +token\?$none +- +- +[0-9.]+ s +- +0 +-$" "$out" || fail "$(grep redlock "$out")"
 [[ $(redis DEBUG DIGEST) == "$digest" ]] || fail "inspect has changed something"
 
+# ---- locks of other libraries -----------------------------------------------------------------
+owner=01234567-89ab-4def-8123-456789abcdef:51
+redis HSET other:redisson $owner 1 >/dev/null
+redis PEXPIRE other:redisson 30000 >/dev/null
+redis SET other:shedlock ADDED:2026-11-30T03:33:45.123Z@db1:01234567-89ab-4def-8123-456789abcdef PX 600000 >/dev/null
+redis SET other:lock 1 EX 600 >/dev/null
+redis SET other:flag 1 EX 600 >/dev/null
+expect 0 "$tidelock" inspect 'other:*'
+(($(wc -l <"$out") == 4)) || fail "of other libraries: $(cat "$out")"
+grep -qE '^other:redisson +- .* Redisson +- .* holds a lock of Redisson, which only Redisson can share$' "$out" || fail "$(cat "$out")"
+grep -qE '^other:shedlock +token\? .* ShedLock on db1 ' "$out" || fail "$(cat "$out")"
+grep -qE "^other:lock +- .* a constant: each holder writes the same, and may delete another's lock$" "$out" || fail "$(cat "$out")"
+! grep -qE '89ab-4def|:51' "$out" || fail "a token is shown: $(cat "$out")"
+expect 0 "$tidelock" inspect --json 'other:*'
+"$python" - "$out" <<'PY' || fail "inspect --json: $(cat "$out")"
+import json, sys
+rows = json.load(open(sys.argv[1]))
+assert [(r["key"], r["library"]) for r in rows] == [("other:lock", None), ("other:redisson", "Redisson"), ("other:shedlock", "ShedLock")], rows
+assert 0 < rows[1]["remaining_ms"] <= 30000 and rows[1]["state"] == "held" and rows[1]["protocol"] is None, rows
+PY
+! grep -qE '89ab-4def' "$out" || fail "a token is shown: $(cat "$out")"
+redis DEL other:redisson other:shedlock other:lock other:flag >/dev/null
+
 # ---- JSON -------------------------------------------------------------------------------------
 expect 0 "$tidelock" inspect --json 'jobs:*'
 "$python" - "$out" "$fence" <<'PY' || fail "inspect --json: $(cat "$out")"

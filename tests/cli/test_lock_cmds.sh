@@ -36,6 +36,26 @@ redis SET jobs:42 list >/dev/null # a string may hold any text
 expect_line 75 '^tidelock: acquire jobs:42: another holds it; see: tidelock check jobs:42$' "$tidelock" lock jobs:42
 redis DEL jobs:42 >/dev/null
 
+# Locks that no client can share with this one, and what to do.
+redis HSET jobs:42 01234567-89ab-4def-8123-456789abcdef:51 1 >/dev/null
+expect_line 75 '^tidelock: jobs:42 holds a lock of Redisson, which only Redisson can share; choose another key$' "$tidelock" lock jobs:42
+expect 1 "$tidelock" check jobs:42
+[[ $(cat "$out") == "jobs:42 holds a lock of Redisson, which only Redisson can share; choose another key" ]] || fail "check: $(cat "$out")"
+expect_line 64 'holds a lock of Redisson, .*: it is never removed' "$tidelock" break --yes --force jobs:42
+redis DEL jobs:42 >/dev/null
+redis SET jobs:42 locked EX 60 >/dev/null
+expect 1 "$tidelock" check jobs:42
+grep -Eq "^held by a client that is not tidelock, expires in .* \(a constant: each holder writes the same, and may delete another's lock\)$" "$out" || fail "check: $(cat "$out")"
+grep -q '^let each holder write a random value, and release by a script ' "$out" || fail "check: $(cat "$out")"
+expect 1 "$tidelock" check --json jobs:42
+json_has "$out" oddity "a constant: each holder writes the same, and may delete another's lock"
+json_has "$out" library None
+json_has "$out" advice 'let each holder write a random value, and release by a script that deletes the key only while it has that value'
+redis SET jobs:42 ADDED:2026-11-30T03:33:45.123Z@db1:01234567-89ab-4def-8123-456789abcdef EX 60 >/dev/null
+expect 1 "$tidelock" check jobs:42
+grep -q '^held by ShedLock on db1, expires in ' "$out" || fail "check: $(cat "$out")"
+redis DEL jobs:42 >/dev/null
+
 # ---- check ------------------------------------------------------------------------------------
 expect 1 "$tidelock" check k
 [[ $(wc -l <"$out") == 1 ]] || fail "check prints more than one line"

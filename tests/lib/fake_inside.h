@@ -436,6 +436,7 @@ FAKE_COMMAND(hdel);
 FAKE_COMMAND(hexists);
 FAKE_COMMAND(hget);
 FAKE_COMMAND(hgetall);
+FAKE_COMMAND(hkeys);
 FAKE_COMMAND(hincrby);
 FAKE_COMMAND(hlen);
 FAKE_COMMAND(hmget);

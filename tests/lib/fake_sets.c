@@ -89,6 +89,19 @@ FAKE_COMMAND(hgetall) {
     }
 }
 
+FAKE_COMMAND(hkeys) {
+    fake_object *object;
+    if (!at(c, argv[1], FAKE_HASH, false, &object, out)) {
+        return;
+    }
+    tl_reply *item = fake__array(c, out, object ? (size_t)object->dict.live : 0);
+    const fake_entry *entry;
+    uint32_t i = 0;
+    while (object && (entry = fake__dict_next(&object->dict, &i))) {
+        fake__string(c, item++, fake__key(entry));
+    }
+}
+
 FAKE_COMMAND(hexists) {
     fake_object *object;
     if (at(c, argv[1], FAKE_HASH, false, &object, out)) {

@@ -36,6 +36,7 @@ const fake_row fake__rows[] = {
     {"hmset", fake__hset, -4, M | K, V(2, 0)},
     {"hsetnx", fake__hsetnx, 4, M | K, V(2, 0)},
     {"hgetall", fake__hgetall, 2, Q | K, V(2, 0)},
+    {"hkeys", fake__hkeys, 2, Q | K, V(2, 0)},
     {"hdel", fake__hdel, -3, W | K, V(2, 0)},
     {"hexists", fake__hexists, 3, Q | K, V(2, 0)},
     {"hlen", fake__hlen, 2, Q | K, V(2, 0)},

@@ -237,6 +237,7 @@ static const row rows[] = {
     {0, "HMSET %k %f %v %f %v"},
     {0, "HSETNX %k %f %v"},
     {FAKE_LIKE_ANY_PAIRS, "HGETALL %k"},
+    {FAKE_LIKE_ANY_ORDER, "HKEYS %k"},
     {0, "HDEL %k %f %f"},
     {0, "HDEL %k %f %f %f %f %f"},
     {0, "HEXISTS %k %f"},

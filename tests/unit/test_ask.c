@@ -325,6 +325,40 @@ TEST(the_first_and_the_last_moment_count) {
     assert_int_equal(m.info.held_ms, now / 1000);
 }
 
+static void assert_constant(const char *value, bool is) {
+    feed f;
+    char items[128];
+    (void)snprintf(items, sizeof items, "'string' '%s' 5 nil nil nil nil nil", value);
+    answer(&f, items);
+    assert_true(m.info.held);
+    if (is != (strncmp(m.info.oddity, "a constant: ", 12) == 0))
+        fail_msg("%s: %s", value, m.info.oddity);
+}
+
+TEST(a_value_that_every_holder_writes_is_a_fault) {
+    static const char *const constants[] = {"1",  "true", "TRUE", "yes",
+                                            "on", "OK",   "lock", "Locked"};
+    static const char *const others[] = {"0", "11", "list", "worker-1", "lockedout", TOKEN};
+    feed f;
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        assert_constant(constants[i], true);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_constant(others[i], false);
+    answer(
+        &f,
+        "'string' '1' 5 '1' '9999999999999999' '7' '0' 'h 1 s'"); /* the sidecar knows its holder */
+    assert_string_equal(m.info.oddity, "");
+}
+
+TEST(the_value_of_shedlock_is_a_token) {
+    feed f;
+    answer(&f, "'string' 'ADDED:2026-11-30T03:33:45.123Z@db1:" TOKEN "' 5 nil nil nil nil nil");
+    assert_int_equal(m.info.protocol, TL_TOKEN);
+    assert_true(m.info.guessed);
+    answer(&f, "'string' 'ADDED:2026-11-30T03:33:45.123Z-db1:" TOKEN "' 5 nil nil nil nil nil");
+    assert_int_equal(m.info.protocol, -1);
+}
+
 TEST(a_key_of_another_kind_is_held) {
     feed f;
     answer(&f, "'hash' nil -1 nil nil nil nil nil");
@@ -336,6 +370,8 @@ TEST(a_key_of_another_kind_is_held) {
     answer(&f, "'ReJSON-RL' nil -1 nil nil nil nil nil");
     assert_string_equal(m.info.value, "ReJSON-RL");
     assert_string_equal(m.info.oddity, "holds a value of another type, not a lock");
+    answer(&f, "'redisson' nil 30000 nil nil nil nil nil");
+    assert_string_equal(m.info.oddity, "holds a lock of Redisson, which only Redisson can share");
     answer(&f, "'string' 'list' -1 nil nil nil nil nil"); /* a string of that name is none */
     assert_string_equal(m.info.value, "list");
     assert_string_equal(m.info.oddity, "");

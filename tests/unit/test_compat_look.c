@@ -62,7 +62,7 @@ TEST(a_stamp_of_strangers_is_theirs_until_a_taker_would_have_it) {
     assert_string_equal(info.dialect, "java");
     assert_int_equal(info.stamp_left_ms, 12000);
     assert_int_equal(info.remaining_ms, 12000 + MARGIN_MS + 1);
-    assert_true(tl__look_is_lock(&info));
+    assert_true(tl__look_is_lock(&info, TL_LITERAL(KEY)));
 }
 
 /* S says that a stamp is one of a rest; its end is that of the stamp, by the rules of who looks. */
@@ -181,7 +181,7 @@ TEST(accidents_are_held_for_ever_and_named) {
         assert_true(info.held && info.oddity[0]);
         assert_int_equal(info.remaining_ms, -1);
         assert_int_equal(info.protocol, -1);
-        assert_true(tl__look_is_lock(&info));
+        assert_true(tl__look_is_lock(&info, TL_LITERAL(KEY)));
     }
 }
 
@@ -201,11 +201,11 @@ TEST(other_strings_are_no_locks) {
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         for (size_t k = 0; k < 2; k++) {
             tl_lock_info info = look(all[k], other[i], 5000, "");
-            if (tl__look_is_lock(&info))
+            if (tl__look_is_lock(&info, TL_LITERAL(KEY)))
                 fail_msg("'%s' passes for a lock", other[i]);
         }
     tl_lock_info info = look(&guesses, TOKEN, -1, ""); /* a token that never expires */
-    assert_false(tl__look_is_lock(&info));
+    assert_false(tl__look_is_lock(&info, TL_LITERAL(KEY)));
 }
 
 /* ---- without EVAL ------------------------------------------------------------------------------ */

@@ -225,6 +225,9 @@ TEST(what_each_phase_cant_live_beside) {
     tl_lock_info odd = info(-1, false, 0);
     odd.stamp_left_ms = INT64_MIN;
     memcpy(odd.oddity, "odd", 4);
+    tl_lock_info redisson = odd, constant = odd;
+    memcpy(redisson.oddity, "holds a lock of Redisson", 25);
+    memcpy(constant.oddity, "a constant: each", 17);
     const struct {
         migrate_locks locks;
         bool forbids[PHASES][PHASES]; /* from, to */
@@ -233,6 +236,8 @@ TEST(what_each_phase_cant_live_beside) {
         {with(info(TL_TIMESTAMP, false, 9000), &v), {[1][2] = true, [2][3] = true}},
         {with(info(TL_TIMESTAMP, false, -9000), &v), {[1][2] = true, [2][3] = true}},
         {with(odd, &v), {[1][2] = true, [2][3] = true}},
+        {with(redisson, &v), {{0}}},
+        {with(constant, &v), {{0}}},
         {with(stranger, &v), {[1][2] = true, [2][3] = true}},
         {with(own, &v), {[2][3] = true}},
         {with(rests, &v), {[2][3] = true}},

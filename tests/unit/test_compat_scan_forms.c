@@ -55,6 +55,8 @@ static void set(tl_bytes value, bool left) {
     assert_int_equal(fake_conn_command(conn, argv, left ? 5 : 3)->type, TL_REPLY_STATUS);
 }
 
+static size_t reply_items; /* of the last reply */
+
 /* How many locks does a scan of the only key show? */
 static int scan(const tl_legacy *legacy) {
     static feed f;
@@ -73,6 +75,7 @@ static int scan(const tl_legacy *legacy) {
     tl_event event = {.kind = TL_REPLY, .asked = {.ticket = f.last.ticket, .sent = f.sent}};
     event.replied.reply = fake_conn_command(conn, argv, f.last.command[0].argc + (size_t)3);
     event.replied.count = 1;
+    reply_items = event.replied.reply->count;
     assert_int_equal(feed_event(&f, event), TL_END);
     assert_int_equal(m.result.code, TL_OK);
     return count;
@@ -85,7 +88,7 @@ static bool is_lock(const tl_legacy *legacy, tl_bytes value, bool left) {
     const tl_reply answer = {.type = TL_REPLY_ARRAY, .items = items, .count = 3};
     tl_lock_info info;
     tl__look_fill(&info, legacy, TL_LITERAL(KEY), items[0].text, &answer, FEED_SERVER_US);
-    return tl__look_is_lock(&info);
+    return tl__look_is_lock(&info, TL_LITERAL(KEY));
 }
 
 static int shown, hidden;
@@ -240,6 +243,65 @@ TEST(what_a_sidecar_binds_is_shown) {
             assert_int_equal(scan(&guesses), 1);
         }
     }
+}
+
+/* Of millions of other keys the server reports nothing, and reads no sidecar. */
+TEST(what_is_no_lock_costs_no_reply) {
+    const tl_legacy guesses = {.protocol = TL_TOKEN};
+    set(TL_LITERAL("hello"), true);
+    assert_int_equal(scan(&guesses), 0);
+    assert_int_equal(reply_items, 3);
+    set(TL_LITERAL(TOKEN), true);
+    assert_int_equal(scan(&guesses), 1);
+    assert_int_equal(reply_items, 4);
+}
+
+/* A word is a constant where the key's name says that it is a lock, and whoever writes it there may delete another's. */
+TEST(a_constant_is_shown_where_the_name_is_a_locks) {
+    static const struct {
+        const char *key, *value;
+        bool shown;
+    } known[] = {
+        {"lock", "1", true},       {"jobs:Lock:7", "Locked", true}, {"jobs:mutex", "OK", true},
+        {"MUTEX", "on", true},     {"deadlock", "true", true},      {"jobs:blocked", "1", false},
+        {"clock", "1", false},     {"clock:lock", "1", true},       {"jobs:nightly", "1", false},
+        {"jobs:lock", "0", false}, {"jobs:lock", "1 ", false},      {"jobs:loc", "1", false}};
+    const tl_legacy guesses = {.protocol = TL_TOKEN};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const tl_bytes argv[] = {TL_LITERAL("SET"), tl__bytes_of(known[i].key),
+                                 tl__bytes_of(known[i].value)};
+        (void)fake_conn_say(conn, "FLUSHALL");
+        (void)fake_conn_command(conn, argv, 3);
+        if (scan(&guesses) != known[i].shown)
+            fail_msg("%s holds '%s'", known[i].key, known[i].value);
+    }
+    (void)fake_conn_say(conn, "FLUSHALL");
+}
+
+/* Also before 6.0, when SCAN can't leave out other types. A hash with more fields is nobody's lock. */
+TEST(the_hashes_of_redisson_are_shown) {
+#define REDISSON "6f1c9be2-0d4a-4c5e-9a7b-3e2d1c0b9a88:51"
+    static const char *const locks[] = {"HMSET k " REDISSON " 1",
+                                        "HMSET k mode read " REDISSON " 1",
+                                        "HMSET k mode write " REDISSON ":write 2"},
+                             *const others[] = {
+                                 "HMSET k mode read",          "HMSET k a 1",
+                                 "HMSET k a 1 " REDISSON " 1", "HMSET k " REDISSON "x 1",
+                                 "HMSET k x" REDISSON " 1",    "HMSET k a 1 b 2 " REDISSON " 1"};
+    const tl_legacy guesses = {.protocol = TL_TOKEN};
+    const uint32_t levels[] = {FAKE_LEVEL(5, 0, 0), FAKE_LEVEL(7, 0, 15)};
+    for (size_t level = 0; level < 2; level++) {
+        fake_redis_set_level(server, levels[level]);
+        for (size_t i = 0; i < sizeof locks / sizeof *locks + sizeof others / sizeof *others; i++) {
+            size_t lock_count = sizeof locks / sizeof *locks;
+            const char *text = i < lock_count ? locks[i] : others[i - lock_count];
+            (void)fake_conn_say(conn, "FLUSHALL");
+            (void)fake_conn_say(conn, text);
+            if (scan(&guesses) != (i < lock_count))
+                fail_msg("%s", text);
+        }
+    }
+    (void)fake_conn_say(conn, "FLUSHALL");
 }
 
 /* Before 6.0 SCAN can't leave out other types. */

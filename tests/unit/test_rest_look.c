@@ -55,7 +55,7 @@ static void assert_rests(const tl_lock_info *info, int64_t rested_ms) {
     assert_int_equal(info->rested_ms, rested_ms);
     assert_in_range(info->remaining_ms, REST_MS - rested_ms, REST_MS - rested_ms + 1);
     assert_in_range(info->rest_end_ms, end_ms, end_ms + 1);
-    assert_true(tl__look_is_lock(info));
+    assert_true(tl__look_is_lock(info, L(K)));
 }
 
 TESTS_WITH(serve, end_serving);

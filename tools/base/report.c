@@ -51,6 +51,9 @@ MEMBERS(holder, HOLDER_MEMBERS);
     M(of, dialect, "how the stamp is written, or null")                                            \
     M(of, guessed, "true: the dialect is a guess, and without a holder the protocol too")          \
     M(of, stamp_left_ms, "until the end that the stamp names; negative when that has passed")      \
+    M(of, library,                                                                                 \
+      "whose lock it is, if the form of the value is that library's alone: Redisson, ShedLock; "   \
+      "or null")                                                                                   \
     M(of, oddity, "what is odd about the value, or null")
 MEMBERS(look, LOOK_MEMBERS);
 
@@ -92,6 +95,16 @@ const char *protocol_name(int protocol) {
     return legacy ? legacy->protocol_name(protocol) : NULL;
 }
 
+#define SHEDLOCK_HOST "Z@" /* behind it is the host */
+
+static void show_library(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
+    const char *host = strstr(info->value, SHEDLOCK_HOST);
+
+    host = host ? host + sizeof SHEDLOCK_HOST - 1 : "";
+    (void)snprintf(buf, HOLDER_SHOWN, "%s%s%.*s", report_library(info), host[0] ? " on " : "",
+                   (int)strcspn(host, ":"), host);
+}
+
 const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
     const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
@@ -101,6 +114,8 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
                        info->host[0] ? info->host : "an unknown host", (long long)info->pid);
     else if (info->rests)
         (void)snprintf(buf, HOLDER_SHOWN, "an unknown client");
+    else if (report_library(info))
+        show_library(buf, info);
     else if (info->guessed && info->protocol == TL_TOKEN)
         (void)snprintf(
             buf, HOLDER_SHOWN,
@@ -111,20 +126,6 @@ const char *report_who(char buf[HOLDER_SHOWN], const tl_lock_info *info) {
                        info->value_only ? "a client known only by the key's value"
                                         : "a client that is not tidelock");
     return buf;
-}
-
-/* An oddity that is no advice on a stamp: it begins with "blocked by " or "holds ". */
-static bool odd_begins(const tl_lock_info *info, const char *begin) {
-    return info->held && !info->by_tidelock && info->protocol < 0 &&
-           strncmp(info->oddity, begin, strlen(begin)) == 0;
-}
-
-bool report_is_blocked(const tl_lock_info *info) {
-    return odd_begins(info, "blocked by ");
-}
-
-const char *report_other_type(const tl_lock_info *info) {
-    return odd_begins(info, "holds ") ? info->oddity : NULL;
 }
 
 /* The process of the last holder has ended, so its pid would say nothing. */
@@ -193,6 +194,9 @@ const char *report_rest(char buf[REPORT_END], const tl_lock_info *info) {
 const char *report_advice(const server *where, const tl_lock_info *info) {
     const legacy_locks_hooks *legacy = FROM_LEGACY(legacy_locks);
 
+    if (report_is_constant(info))
+        return "let each holder write a random value, and release by a script that deletes the key "
+               "only while it has that value";
     return legacy && server_protocol(where) == TL_TOKEN ? legacy->advice(info) : NULL;
 }
 
@@ -288,6 +292,7 @@ json_t *report_facts(const char *key, size_t key_len, const tl_lock_info *info,
     js_set(&json, dialect_of_look, js_text(known(info->dialect)));
     js_set(&json, guessed_of_look, json_boolean(info->guessed));
     js_set(&json, stamp_left_ms_of_look, stamp ? json_integer(info->stamp_left_ms) : json_null());
+    js_set(&json, library_of_look, js_text(report_library(info)));
     js_set(&json, oddity_of_look, js_text(known(info->oddity)));
     return json;
 }

@@ -36,6 +36,12 @@ bool report_is_blocked(const tl_lock_info *info);
 /** A phrase for a key of another type: "holds a list, not a lock"; NULL: the key may be a lock. */
 const char *report_other_type(const tl_lock_info *info);
 
+/** Another library, by whose form alone the lock is written: "Redisson"; NULL: none is known. */
+const char *report_library(const tl_lock_info *info);
+
+/** Does the key hold a word that each holder writes, so that none can tell whether the lock is still its own? */
+bool report_is_constant(const tl_lock_info *info);
+
 /** Say on stderr why a lock was not acquired, and what to do. info: what the key holds; NULL: not known. once: a lock that rests
  *  has been released by a command that is to run once. */
 void report_conflict(const char *key, const tl_error *err, const tl_lock_info *info, bool once);
@@ -48,7 +54,7 @@ const char *report_end(char buf[REPORT_END], const tl_lock_info *info);
  *  Returns buf. */
 const char *report_rest(char buf[REPORT_END], const tl_lock_info *info);
 
-/** Advice on a lock that no client of this protocol takes over; NULL: there is none. */
+/** Advice on a lock that no client of this protocol takes over, or that each holder may delete; NULL: there is none. */
 const char *report_advice(const server *where, const tl_lock_info *info);
 
 /** The first waiters in the queue of a lock. */

@@ -23,6 +23,7 @@
 #define LATE "a delayed request may set a key that nobody uses, for one lifetime"
 #define SLOWER "each repeated acquisition of a lock costs a script"
 
+#define NO_REDISSON "a lock of Redisson is shown as some hash"
 #define COSTLIER "each renewal costs the server several times as much"
 
 #define AS(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -76,6 +77,8 @@ static const doctor_command commands[] = {
     {"SCAN", NULL, 208, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't list locks", AS("0")},
     {"STRLEN", NULL, 202, SCRIPTS, DOCTOR_BETTER, "\"tidelock inspect\" can't look at keys",
      AS("K")},
+    {"HLEN", NULL, 200, SCRIPTS, DOCTOR_BETTER, NO_REDISSON, AS("K")},
+    {"HKEYS", NULL, 200, SCRIPTS, DOCTOR_BETTER, NO_REDISSON, AS("K")},
     {"INFO", NULL, 0, LINE, DOCTOR_BETTER,
      "a waiter that is granted the lock sends one request more to confirm it", NULL},
     {"INFO", NULL, 0, PHASES, DOCTOR_BETTER,

@@ -215,7 +215,11 @@ static void show_expires(char cell[CELL], const tl_lock_info *info) {
 }
 
 static void show_holder(char cell[CELL], const tl_lock_info *info) {
-    if (info->by_tidelock && info->host[0])
+    char who[HOLDER_SHOWN];
+
+    if (report_library(info))
+        (void)snprintf(cell, CELL, "%.*s", CELL - 1, report_who(who, info));
+    else if (info->by_tidelock && info->host[0])
         (void)snprintf(cell, CELL, "%.60s %lld %.40s", info->host, (long long)info->pid,
                        info->service);
     else

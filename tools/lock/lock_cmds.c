@@ -328,8 +328,10 @@ static int check_as_text(const char *key, const tl_lock_info *info, const report
     return fflush(stdout);
 }
 
-#define CHECK_MEMBERS(M, of)                                                                       \
-    M(of, advice, "what to do about a stamp that no client with tokens takes over, or null")
+#define CHECK_MEMBERS(M, of)                                                                        \
+    M(of, advice,                                                                                   \
+      "what to do about a stamp that no client with tokens takes over, or about a constant value; " \
+      "or null")
 MEMBERS(check, CHECK_MEMBERS);
 
 static int check_as_json(const char *key, const tl_lock_info *info, const report_line *line,

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/report.h"
 #include "ground/guard.h"
 #include "migrate/migrate_judge.h"
 
@@ -28,6 +29,9 @@ static migrate_bunch *bunch_of(migrate_locks *locks, const migrate_view *view,
                                const tl_lock_info *info) {
     bool stamp = info->protocol == TL_BRIDGE || info->protocol == TL_TIMESTAMP;
 
+    if (report_other_type(info) ||
+        report_is_constant(info)) /* no phase changes what these exclude */
+        return NULL;
     if (!stamp)
         return info->protocol == TL_TOKEN ? &locks->tokens
                : info->oddity[0]          ? &locks->strays

@@ -2,7 +2,7 @@
 --
 -- KEYS  K, S, L; without L while a slot is being moved, when L may be at another node
 -- ARGV  of how many in the line to tell (none)
--- Answers {K's type, K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
+-- Answers {K's type (of a hash that is a lock of Redisson 'redisson'), K's value, ms left, S's value, until, fence, since, owner, TIME s, TIME us, how many
 --          listen on S, how many stand in line, then of the first of these: entry, place, ...}
 --   If the lock rests, since is S's token, "resting US TOKEN": K may hold a stamp.
 --
@@ -13,7 +13,12 @@ local K, S, L = KEYS[1], KEYS[2], KEYS[3]
 local function refused(found)
     return type(found) == 'table' and found.err and not string.find(found.err, 'wrong kind of value', 1, true)
 end
+-- with redisson
 local kind = redis.call('TYPE', K)
+kind = kind.ok or kind
+if kind == 'hash' and is_redissons(K) then
+    kind = 'redisson'
+end
 local text = redis.pcall('GET', K)
 local s = redis.pcall('HMGET', S, 'value', 'until', 'fence', 'since', 'owner', 'token', 'line')
 if refused(text) or refused(s) then
@@ -27,7 +32,7 @@ end
 local heard = redis.pcall('PUBSUB', 'NUMSUB', S)
 local time = redis.call('TIME')
 local stand = s[7] and s[7] ~= '' and (not L and -1 or redis.pcall('ZCARD', L)) or 0
-local answer = {kind.ok or kind, type(text) == 'string' and text, redis.call('PTTL', K),
+local answer = {kind, type(text) == 'string' and text, redis.call('PTTL', K),
                 s[1] or false, s[2] or false, s[3] or false, s[4] or false, s[5] or false, time[1], time[2],
                 heard[2] or -1, type(stand) == 'number' and stand or -1}
 local most = tonumber(ARGV[1] or 0)
