@@ -158,9 +158,8 @@ public final class ServerTests {
         Lossy lossy = new Lossy(redis);
         try (TidelockLockUtil one = open(lossy)) {
             check(one.lock(key), "it is free");
-            int sent = lossy.sent.size();
             check(!one.lock(key), "this thread holds it");
-            equal(sent, lossy.sent.size());
+            equal(1, Collections.frequency(lossy.sent, "acquire"));
             check(one.release(key), "the first hold counts");
         }
     }
@@ -594,6 +593,99 @@ public final class ServerTests {
             String record = new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8);
             check(record.matches("3 1 1000 [0-9]{16} [0-9.]+-java [^ ]+ [0-9]+ test\tkey:\\*"), record);
         }
+    }
+
+    // ---- the queue ----
+
+    private Thread waiter(String key, List<String> order, String name) {
+        Thread thread = new Thread(() -> {
+            try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue"))) {
+                check(one.tryLock(key, LIMIT_MS), "a turn");
+                order.add(name + (one.fence(key) > 0 ? "" : " without a number"));
+                check(one.release(key), "held");
+            } catch (InterruptedException | RuntimeException | AssertionError e) {
+                order.add(e.toString());
+            }
+        });
+        thread.start();
+        return thread;
+    }
+
+    public void waiters_get_their_turns_in_order() throws InterruptedException {
+        phase("queue", 3, 1);
+        String key = fresh(), line = "tidelock:{" + key + "}:line";
+        List<String> order = Collections.synchronizedList(new ArrayList<>());
+        List<Thread> waiters = new ArrayList<>();
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue").renew(true))) {
+            check(one.lock(key), "it is free");
+            for (String name : new String[] {"a", "b", "c", "d"}) {
+                waiters.add(waiter(key, order, name));
+                await("its entry", () -> (Long) call("ZCARD", line) == waiters.size());
+            }
+            check(one.release(key), "held");
+        }
+        for (Thread each : waiters)
+            each.join();
+        equal("[a, b, c, d]", order.toString());
+        equal(0L, call("ZCARD", line));
+    }
+
+    public void a_waiter_that_gives_up_leaves_the_queue() throws InterruptedException {
+        phase("gives-up", 3, 1);
+        String key = fresh();
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("gives-up").renew(true));
+                TidelockLockUtil other = new TidelockLockUtil(redis, options("gives-up"))) {
+            check(one.lock(key), "it is free");
+            check(!other.tryLock(key, 400), "it is held");
+            equal(0L, call("ZCARD", "tidelock:{" + key + "}:line"));
+            check(one.release(key), "held");
+            check(other.lock(key), "it is free");
+            check(other.release(key), "held");
+        }
+    }
+
+    public void a_waiter_that_loses_replies_gets_its_turn() throws InterruptedException {
+        phase("queue-lossy", 3, 1);
+        String key = fresh();
+        Lossy lossy = new Lossy(redis);
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-lossy"));
+                TidelockLockUtil other = new TidelockLockUtil(lossy, options("queue-lossy"))) {
+            check(one.lock(key), "it is free");
+            boolean[] lose = {false};
+            lossy.between = () -> lossy.lose((lose[0] ^= true) ? "join" : "", true);
+            check(other.tryLock(key, LIMIT_MS), "it expires");
+            lossy.between = () -> { };
+            lossy.lose("", false);
+            check(other.release(key), "held");
+            equal(0L, call("ZCARD", "tidelock:{" + key + "}:line"));
+        }
+    }
+
+    public void a_waiter_that_may_not_queue_polls() throws InterruptedException {
+        phase("queue-not", 3, 1);
+        String key = fresh();
+        Lossy lossy = new Lossy(redis);
+        lossy.lose("join", false);
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-not"));
+                TidelockLockUtil other = new TidelockLockUtil(lossy, options("queue-not"))) {
+            check(one.lock(key), "it is free");
+            check(other.tryLock(key, LIMIT_MS), "it expires");
+            check(other.release(key), "held");
+        }
+    }
+
+    // ---- what runs in the background ----
+
+    public void an_open_client_stays_registered_and_follows_the_phase() throws InterruptedException {
+        phase("idle", 1, 1);
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("idle"))) {
+            check(one.lock(fresh()), "it is free");
+            phase("idle", 2, 2);
+            await("the phase", () -> one.phase() == 2);
+            Object records = call("HVALS", "tidelock:phase:{idle}:clients");
+            check(new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8).startsWith("2 2 "), "its record");
+        }
+        equal(0L, call("HLEN", "tidelock:phase:{idle}:clients"));
     }
 
     // ---- many threads ----

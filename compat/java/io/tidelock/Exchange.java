@@ -4,10 +4,11 @@ package io.tidelock;
 final class Exchange {
     private static final int LATE_MOST = 2; // a late request's reply has the server's time: once more by that
 
+    final byte[] token;
+
     private final Server server;
     private final Rules rules;
     private final Keys keys;
-    private final byte[] token;
     private final Lease lease;
     private final Attempt attempt;
     private boolean inDoubt;
@@ -60,7 +61,7 @@ final class Exchange {
     }
 
     private Hold hold(Moment asked) {
-        Hold hold = new Hold(rules, keys, token, attempt.fence, attempt.proof, asked);
+        Hold hold = new Hold(rules, keys, token, attempt.fence, attempt.proof, asked, false);
         if (hold.leftNs(Moment.now()) <= 0)
             throw new TidelockException("the confirmation came too late");
         inDoubt = false;

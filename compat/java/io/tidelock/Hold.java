@@ -5,18 +5,22 @@ final class Hold {
     final Keys keys;
     final byte[] token;
     final long fence;
+    final boolean doubted; // a request for its token may yet be executed
     final Thread thread = Thread.currentThread();
 
     private final Limit longest; // null: no limit
     private volatile Proof proof;
     private volatile String lost;
+    private boolean over;
     private volatile boolean ended;
 
-    Hold(Rules rules, Keys keys, byte[] token, long fence, Proof proof, Moment asked) {
+    Hold(Rules rules, Keys keys, byte[] token, long fence, Proof proof, Moment asked,
+            boolean doubted) {
         this.keys = keys;
         this.token = token;
         this.fence = fence;
         this.proof = proof;
+        this.doubted = doubted;
         longest = rules.maxHoldMs == 0 ? null : new Limit(asked, Rates.leastOfMs(rules.maxHoldMs));
     }
 
@@ -24,16 +28,16 @@ final class Hold {
         return proof;
     }
 
-    /** For how long its holder may count on it. */
-    long leftNs(Moment now) {
-        if (lost != null)
-            return 0;
+    /** For how long its holder may count on it. Where less than 1 ms was left once, it is over for good: it may have been
+     *  reported so. */
+    synchronized long leftNs(Moment now) {
         long ns = proof.leftNs(now);
-        return longest == null ? ns : Math.min(ns, longest.leftNs(now));
+        ns = longest == null ? ns : Math.min(ns, longest.leftNs(now));
+        over |= lost != null || ns < Rates.NS_PER_MS;
+        return over ? 0 : ns;
     }
 
-    /** A proof is worth nothing where the hold was over before it came: it may have been reported as lost. */
-    void renewed(Proof later, Moment now) {
+    synchronized void renewed(Proof later, Moment now) {
         if (leftNs(now) > 0)
             proof = later;
     }

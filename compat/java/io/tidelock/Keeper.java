@@ -1,27 +1,43 @@
 package io.tidelock;
 
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Renews holds, by one daemon thread, which lives while there are holds. */
+/**
+ * The daemon thread of a TidelockLockUtil. From its first acquire until it is closed it reads the phase after each third
+ * of the lease, so that `tidelock migrate` knows of it. It renews holds, and repeats what could not be undone.
+ */
 final class Keeper implements Runnable {
     private static final int PARTS = 3; // a renewal is due after a third of what is left
     private static final int SOON_PARTS = 6;
-    private static final long LEAST_MS = 2;
+    private static final long LEAST_NS = 2 * Rates.NS_PER_MS;
+    private static final long AGAIN_NS = 1000 * Rates.NS_PER_MS; // after a failure
 
     private final Server server;
     private final Rules rules;
     private final Undo undo;
+    private final WeakReference<Object> of; // one that was forgotten without a close() needs none
     private final Map<Hold, Limit> next = new LinkedHashMap<>(); // until the next renewal of each
+    private Limit nextRead;
     private Thread thread; // null: none runs
     private boolean closed;
 
-    Keeper(Server server, Rules rules, Undo undo) {
+    Keeper(Server server, Rules rules, Undo undo, Object of) {
         this.server = server;
         this.rules = rules;
         this.undo = undo;
+        this.of = new WeakReference<>(of);
+    }
+
+    synchronized void start() {
+        if (closed || thread != null)
+            return;
+        thread = new Thread(this, "tidelock");
+        thread.setDaemon(true);
+        thread.start();
     }
 
     synchronized void add(Hold hold) {
@@ -29,26 +45,34 @@ final class Keeper implements Runnable {
             return;
         plan(hold, PARTS);
         notifyAll();
-        if (thread != null)
-            return;
-        thread = new Thread(this, "tidelock");
-        thread.setDaemon(true);
-        thread.start();
     }
 
     private void plan(Hold hold, int parts) {
         Moment now = Moment.now();
-        next.put(hold, new Limit(now, Math.max(hold.leftNs(now) / parts, LEAST_MS * Rates.NS_PER_MS)));
+        next.put(hold, new Limit(now, Math.max(hold.leftNs(now) / parts, LEAST_NS)));
     }
 
     synchronized void remove(Hold hold) {
         next.remove(hold);
     }
 
-    synchronized void close() {
+    /** False: its thread may still read the phase, which registers the client again. */
+    boolean close() {
+        Thread last = end();
+        try {
+            if (last != null)
+                last.join(rules.attemptMs);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+        return last == null || !last.isAlive();
+    }
+
+    private synchronized Thread end() {
         closed = true;
         next.clear();
         notifyAll();
+        return thread;
     }
 
     @Override
@@ -58,6 +82,7 @@ final class Keeper implements Runnable {
                 for (Hold hold : due)
                     keep(hold);
                 undo.run(false);
+                readInTime();
             }
         } catch (InterruptedException e) {
             // nobody interrupts this thread on purpose: what is held expires
@@ -67,29 +92,58 @@ final class Keeper implements Runnable {
     }
 
     private synchronized void ended() {
-        if (thread == Thread.currentThread())
-            thread = null;
+        thread = null;
     }
 
-    /** Waits until a renewal is due. Null: there is nothing to do any more. */
+    /** Waits until something is to be done. Null: there is nothing to do any more. */
     private synchronized List<Hold> due() throws InterruptedException {
-        while (!next.isEmpty()) {
+        while (!closed && of.get() != null) {
             Moment now = Moment.now();
             List<Hold> due = new ArrayList<>();
-            long waitNs = Long.MAX_VALUE;
+            long waitNs = Math.min(readNs(now), undo.pauseNs(now));
             for (Map.Entry<Hold, Limit> each : next.entrySet()) {
                 long leftNs = each.getValue().leftNs(now);
                 waitNs = Math.min(waitNs, leftNs);
                 if (leftNs <= 0)
                     due.add(each.getKey());
             }
-            if (!due.isEmpty())
+            if (waitNs <= 0 && !closed)
                 return due;
             wait(waitNs / Rates.NS_PER_MS + 1);
         }
-        thread = null;
         return null;
     }
+
+    // ---- the phase ----
+
+    private synchronized long readNs(Moment now) {
+        long freshNs = server.lease().freshNs(rules, now);
+        return nextRead == null ? freshNs : Math.max(freshNs, nextRead.leftNs(now));
+    }
+
+    private void readInTime() {
+        if (readNs(Moment.now()) <= 0)
+            read();
+    }
+
+    /** After a failure the lease ends; the next acquire reads it itself, and reports the error. */
+    private void read() {
+        boolean done = false;
+        try {
+            server.readPhase();
+            done = true;
+        } catch (TidelockException e) {
+            // again a little later
+        } finally {
+            readEnded(done);
+        }
+    }
+
+    private synchronized void readEnded(boolean done) {
+        nextRead = done ? null : new Limit(Moment.now(), AGAIN_NS);
+    }
+
+    // ---- renewing ----
 
     /** One renewal; a failed one is tried again soon. A lock whose thread has ended is left to expire. */
     private void keep(Hold hold) {
@@ -111,9 +165,8 @@ final class Keeper implements Runnable {
             plan(hold, kept ? PARTS : SOON_PARTS);
     }
 
+    /** A holder follows the phase, too: its stamp becomes a token. But no renewal waits for a register. */
     private boolean renew(Hold hold) {
-        if (!hold.proof().isToken)
-            refresh();
         Lease lease = server.lease();
         boolean drains = !hold.proof().isToken && lease.phase >= Lease.DRAIN && lease.lasts(rules, Moment.now());
         Renewal renewal = new Renewal(rules, hold.keys, hold.token, server.owner, hold.fence, hold.proof(), drains);
@@ -135,16 +188,6 @@ final class Keeper implements Runnable {
             if (outcome == Renewal.Outcome.LOST)
                 hold.lost(renewal.why);
             return outcome == Renewal.Outcome.KEPT;
-        }
-    }
-
-    /** A holder follows the phase, too: its stamps become tokens. But a renewal needs no register. */
-    private void refresh() {
-        try {
-            if (!server.lease().lasts(rules, Moment.now()))
-                server.readPhase();
-        } catch (TidelockException e) {
-            // the next acquire reads it, and reports why it can't
         }
     }
 }

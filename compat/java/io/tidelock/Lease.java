@@ -86,6 +86,12 @@ final class Lease {
         return leftNs > leaseMs * Rates.NS_PER_MS / 4 && leftNs(rules, now) > 0;
     }
 
+    /** How long until a client that is open reads it again, ns: it does so after a third. */
+    long freshNs(Rules rules, Moment now) {
+        long lease = (reported == null ? rules.leaseMs : leaseMs) * Rates.NS_PER_MS;
+        return reported == null ? 0 : lease / 3 - now.mostNsSince(reported);
+    }
+
     /** The phase to act by. */
     int acts() {
         return phase == NONE ? (int) Rules.FALLBACK : phase;

@@ -7,9 +7,10 @@ final class Release {
     private Release() {
     }
 
-    static Request request(Rules rules, Keys keys, byte[] token, boolean inVain) {
+    /** `entry`: the sender's in the queue, where a request for the token may yet be executed, or empty; else null. */
+    static Request request(Rules rules, Keys keys, byte[] token, String entry) {
         Request request = new Request(Script.RELEASE, keys.all()).add(token).add(SPENT_MS + rules.attemptMs);
-        return inVain ? request.add("") : request;
+        return entry == null ? request : request.add(entry);
     }
 
     /** Null: the lock was ours until now. Otherwise why not. */

@@ -7,7 +7,7 @@ import java.nio.charset.StandardCharsets;
 
 /** The scripts: the very texts that the C library sends, which the build puts beside this class. */
 enum Script {
-    ACQUIRE, RENEW, RELEASE, PHASE, LEAVE;
+    ACQUIRE, JOIN, RENEW, RELEASE, PHASE, LEAVE;
 
     final String text;
 

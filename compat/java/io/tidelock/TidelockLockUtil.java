@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 public final class TidelockLockUtil implements AutoCloseable {
     private static final long POLL_LEAST_MS = 50;
     private static final long POLL_MOST_MS = 250;
+    private static final int LOOKS_MOST = 3; // in vain, one behind the other: then it waits without the queue
 
     private final Rules rules;
     private final Server server;
@@ -28,7 +29,7 @@ public final class TidelockLockUtil implements AutoCloseable {
         rules = new Rules(options);
         server = new Server(redis, rules);
         undo = new Undo(server, rules);
-        keeper = new Keeper(server, rules, undo);
+        keeper = new Keeper(server, rules, undo, this);
     }
 
     /**
@@ -40,7 +41,7 @@ public final class TidelockLockUtil implements AutoCloseable {
     public boolean lock(String key) {
         calls.incrementAndGet();
         try {
-            return new Acquisition(key).tryOnce();
+            return new Acquisition(key, false).tryOnce();
         } finally {
             calls.decrementAndGet();
         }
@@ -54,29 +55,34 @@ public final class TidelockLockUtil implements AutoCloseable {
     public boolean tryLock(String key, long waitMs) throws InterruptedException {
         calls.incrementAndGet();
         try {
-            return waitFor(new Acquisition(key), new Limit(Moment.now(), TimeUnit.MILLISECONDS.toNanos(waitMs)));
+            Limit wait = new Limit(Moment.now(), TimeUnit.MILLISECONDS.toNanos(waitMs));
+            return waitFor(new Acquisition(key, waitMs > 0), wait);
         } finally {
             calls.decrementAndGet();
         }
     }
 
     private boolean waitFor(Acquisition acquisition, Limit wait) throws InterruptedException {
-        for (;;) {
-            TidelockException failure = null;
-            try {
-                if (acquisition.tryOnce())
-                    return true;
-            } catch (TidelockException e) {
-                failure = e;
+        try {
+            for (;;) {
+                TidelockException failure = null;
+                try {
+                    if (acquisition.tryOnce())
+                        return true;
+                } catch (TidelockException e) {
+                    failure = e;
+                }
+                if (Thread.interrupted())
+                    throw new InterruptedException();
+                long leftMs = wait.leftNs(Moment.now()) / Rates.NS_PER_MS;
+                if (leftMs <= 0 && failure != null)
+                    throw failure;
+                if (leftMs <= 0)
+                    return false;
+                Thread.sleep(Math.min(leftMs, acquisition.pauseMs()));
             }
-            if (Thread.interrupted())
-                throw new InterruptedException();
-            long leftMs = wait.leftNs(Moment.now()) / Rates.NS_PER_MS;
-            if (leftMs <= 0 && failure != null)
-                throw failure;
-            if (leftMs <= 0)
-                return false;
-            Thread.sleep(Math.min(leftMs, acquisition.pauseMs()));
+        } finally {
+            acquisition.leaveQueue();
         }
     }
 
@@ -95,14 +101,14 @@ public final class TidelockLockUtil implements AutoCloseable {
     private String release(Hold hold) {
         hold.end();
         keeper.remove(hold);
-        boolean over = hold.leftNs(Moment.now()) < Rates.NS_PER_MS; // as remainingMs() says
+        boolean over = hold.leftNs(Moment.now()) <= 0;
         String before = hold.lost() != null ? hold.lost() : over ? "it had expired" : null;
-        Request request = Release.request(rules, hold.keys, hold.token, false);
+        Request request = Release.request(rules, hold.keys, hold.token, hold.doubted ? "" : null);
         try {
             String found = Release.judge(rules, server.send(request), hold.proof(), Moment.now());
             return before != null ? before : found;
         } catch (TidelockException e) {
-            undo.add(hold.keys, hold.token);
+            undo.add(hold.keys, hold.token, "");
             undo.run(true);
             return e.getMessage();
         }
@@ -136,9 +142,9 @@ public final class TidelockLockUtil implements AutoCloseable {
     @Override
     public void close() {
         closed = true;
-        keeper.close();
+        boolean ended = keeper.close();
         undo.run(true);
-        if (calls.get() > 0 || !undo.isEmpty() || phaseIsUnread())
+        if (!ended || calls.get() > 0 || !undo.isEmpty() || phaseIsUnread())
             return;
         try {
             server.leave();
@@ -155,10 +161,14 @@ public final class TidelockLockUtil implements AutoCloseable {
     private final class Acquisition {
         private final String name;
         private final Keys keys;
-        private long busyMs = -1;
+        private final boolean waits;
+        private Queueing queueing; // null: it has no entry in the queue
+        private long pauseMs;
+        private int looksInVain;
 
-        Acquisition(String name) {
+        Acquisition(String name, boolean waits) {
             this.name = name;
+            this.waits = waits;
             keys = new Keys(name);
             if (!rules.pattern.matches(keys.key))
                 throw new IllegalArgumentException("the option keys has no pattern that matches this key");
@@ -167,27 +177,53 @@ public final class TidelockLockUtil implements AutoCloseable {
         boolean tryOnce() {
             if (closed)
                 throw new IllegalStateException("it is closed");
-            busyMs = -1;
             undo.run(false);
+            pauseMs = ThreadLocalRandom.current().nextLong(POLL_LEAST_MS, POLL_MOST_MS + 1);
             return holds.leftNs(name, Moment.now()) <= 0 && acquire();
         }
 
         private boolean acquire() {
-            byte[] token = Server.token();
             Lease lease = server.usableLease();
-            Exchange exchange = new Exchange(server, rules, keys, token, lease);
+            keeper.start();
+            if (queueing != null && lease.acts() != Lease.TOKEN)
+                leaveQueue();
+            if (queueing == null && began(lease))
+                return true;
+            if (waits && lease.acts() == Lease.TOKEN && queueing == null && looksInVain < LOOKS_MOST)
+                queueing = new Queueing(server, rules, keys);
+            return queueing != null && advanced(lease);
+        }
+
+        private boolean began(Lease lease) {
+            Exchange exchange = new Exchange(server, rules, keys, Server.token(), lease);
             Hold hold = null;
             try {
                 hold = exchange.run();
             } finally {
                 if (hold == null && exchange.isInDoubt())
-                    undo(token);
+                    undo(exchange.token, "");
             }
-            busyMs = exchange.busyMs();
-            if (hold == null)
+            if (exchange.busyMs() >= 0)
+                pauseMs = Math.min(pauseMs, exchange.busyMs() + 1);
+            return hold != null && keep(hold);
+        }
+
+        private boolean advanced(Lease lease) {
+            if (++looksInVain > LOOKS_MOST)
+                leaveQueue(); // perhaps this user may not queue
+            Hold hold = queueing == null ? null : queueing.look(lease);
+            if (queueing == null)
                 return false;
+            looksInVain = 0;
+            pauseMs = queueing.pauseMs(pauseMs);
+            if (hold != null || queueing.entry.isSpent)
+                queueing = null;
+            return hold != null && keep(hold);
+        }
+
+        private boolean keep(Hold hold) {
             if (!holds.add(name, hold, Moment.now())) {
-                undo(token);
+                undo(hold.token, "");
                 return false;
             }
             if (rules.renew)
@@ -195,15 +231,21 @@ public final class TidelockLockUtil implements AutoCloseable {
             return true;
         }
 
-        private void undo(byte[] token) {
-            undo.add(keys, token);
+        private void undo(byte[] token, String entry) {
+            undo.add(keys, token, entry);
             undo.run(true);
         }
 
-        /** Until a look is worth it: a poll, or the holder's end if that is sooner. */
+        void leaveQueue() {
+            if (queueing == null)
+                return;
+            Entry entry = queueing.entry;
+            queueing = null;
+            undo(entry.token, entry.text());
+        }
+
         long pauseMs() {
-            long poll = ThreadLocalRandom.current().nextLong(POLL_LEAST_MS, POLL_MOST_MS + 1);
-            return busyMs < 0 ? poll : Math.min(poll, busyMs + 1);
+            return pauseMs;
         }
     }
 }

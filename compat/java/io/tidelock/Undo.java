@@ -14,11 +14,13 @@ final class Undo {
     private static final class Left {
         final Keys keys;
         final byte[] token;
+        final String entry;
         final Limit until;
 
-        Left(Keys keys, byte[] token, Limit until) {
+        Left(Keys keys, byte[] token, String entry, Limit until) {
             this.keys = keys;
             this.token = token;
+            this.entry = entry;
             this.until = until;
         }
     }
@@ -35,13 +37,19 @@ final class Undo {
         this.rules = rules;
     }
 
-    synchronized void add(Keys keys, byte[] token) {
+    /** `entry`: in the queue; empty: in none. */
+    synchronized void add(Keys keys, byte[] token, String entry) {
         long ns = Rates.most(rules.lifetimeMs * Rates.NS_PER_MS) + rules.attemptMs * Rates.NS_PER_MS;
-        all.add(new Left(keys, token, new Limit(Moment.now(), ns)));
+        all.add(new Left(keys, token, entry, new Limit(Moment.now(), ns)));
     }
 
     synchronized boolean isEmpty() {
         return all.isEmpty() && busy == 0;
+    }
+
+    /** How long until the next try is due; as long as can be: nothing is left. */
+    synchronized long pauseNs(Moment now) {
+        return all.isEmpty() ? Long.MAX_VALUE : pause == null ? 0 : pause.leftNs(now);
     }
 
     /** Never throws, except what the virtual machine itself throws. */
@@ -49,7 +57,7 @@ final class Undo {
         for (Left left = next(atOnce); left != null; left = next(false)) {
             boolean done = false;
             try {
-                server.send(Release.request(rules, left.keys, left.token, true));
+                server.send(Release.request(rules, left.keys, left.token, left.entry));
                 done = true;
             } catch (TidelockException e) {
                 // it stays, and is tried again

@@ -256,11 +256,13 @@ public final class PureTests {
     }
 
     public void a_hold_that_was_over_is_not_renewed() {
-        Hold hold = new Hold(rules, keys, token, 7, Proof.ofToken(rules, START, 1000, SERVER_US), START);
+        Hold hold = new Hold(rules, keys, token, 7, Proof.ofToken(rules, START, 1000, SERVER_US), START, false);
         hold.renewed(Proof.ofToken(rules, at(900), 60000, SERVER_US), at(900));
-        equal(0L, Math.max(0, hold.leftNs(at(900))));
+        equal(0L, hold.leftNs(at(900)));
+        hold.renewed(Proof.ofToken(rules, at(900), 60000, SERVER_US), at(1)); // a reading of the clock from before that
+        equal(0L, hold.leftNs(at(900)));
         Hold longest = new Hold(new Rules(new Options().maxHoldMs(1000)), keys, token, 7,
-            Proof.ofToken(rules, START, 60000, SERVER_US), START);
+            Proof.ofToken(rules, START, 60000, SERVER_US), START, false);
         equal(Rates.leastOfMs(1000), longest.leftNs(START));
     }
 
