@@ -97,6 +97,14 @@ TEST(its_turn_is_kept_for_a_second_and_it_takes_the_lock_by_itself) {
     S_HAS("until", "1700000011000000");
 }
 
+/* It polls no more often for that. */
+TEST(its_turn_is_no_shorter_for_a_short_lifetime) {
+    hold(THIRD);
+    (void)look(TOKEN, "100?", "poll", "");
+    assert_int_equal(release_at(0, THIRD), 1);
+    S_HAS("until", "1700000001000000");
+}
+
 TEST(a_waiter_with_an_inbox_is_called_for_five_seconds_as_before) {
     listener a;
     listen_to(&a, A);

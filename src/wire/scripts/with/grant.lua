@@ -7,8 +7,9 @@
 -- called to take it: then it is his `own`, whoever is before. S's channel tells him, too, should he listen there by now.
 --
 -- One of these who can't be told polls: its inbox is "poll:" and when it came last, server us. It is called where that is no
--- more than 2 s ago, for 1 s, and who is next looks when that is over. `claim` is then "poll", which is nobody's inbox, so
--- that no other who polls goes out with it. A client that knows nothing of this finds that nobody listens there.
+-- more than 2 s ago, for 1 s, however short its lifetime is; and who is next looks when that is over. `claim` is then "poll",
+-- which is nobody's inbox, so that no other who polls goes out with it. A client that knows nothing of this finds that nobody
+-- listens there.
 --
 -- The line is a sorted set of "TOKEN LIFETIME NUMBERS INBOX OWNER", by the order of their coming. S keeps in
 -- `claim` the inbox of one who was given the lock and has not renewed it yet. Was that in vain, all that
@@ -87,7 +88,7 @@ local function grant(now, asker, own)
             local others = redis.call('ZCARD', L) - 1
             -- without grant_is_short: local lease = tonumber(px)
             -- without poller_binds_shortly: local lease = asks and tonumber(px) or math.min(tonumber(px), 5000)
-            local lease = asks and tonumber(px) or math.min(tonumber(px), seen and 1000 or 5000)
+            local lease = asks and tonumber(px) or seen and 1000 or math.min(tonumber(px), 5000)
             -- without row_counts_anew: row = numbers ~= '1' and row + 1 or 0
             row = others > 0 and numbers ~= '1' and row + 1 or 0
             redis.call('HMSET', S, 'token', token, 'value', token, 'until', string.format('%.0f', now + lease * 1000),
