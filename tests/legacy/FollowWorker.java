@@ -18,7 +18,7 @@ import io.tidelock.TidelockLockUtil;
 final class FollowWorker {
     private static final int POLL_MS = 10;
     private static final int POLL_SPAN_MS = 40;
-    private static final int WAIT_MS = 200;
+    private static final int WAIT_MS = 2000;
     private static final int HOLD_MS = 5;
     private static final int HOLD_SPAN_MS = 15;
     private static final int LONG_ONE_IN = 8;

@@ -20,7 +20,7 @@
 #define FREEZE_EVERY_US 800000 /* one of our own: nothing is assumed of those */
 #define FREEZE_MS 200
 #define FREEZE_SPAN_MS 2400
-#define TURNS_EACH 3
+#define TURNS_EACH 1
 #define STORY_LINES 60
 #define PYTHON "/usr/bin/python3"
 #define HOUR_MS 3600000 /* a drop-in's clock may be off by anything */
@@ -373,6 +373,8 @@ static void freeze_one(referee *r) {
 /* ---- the course of things --------------------------------------------------------------------- */
 
 static void next_step(referee *r) {
+    print_message("%s: done in %lld ms\n", *r->course,
+                  (long long)(shared_us() - r->step_us) / 1000);
     r->course = r->course[1] ? r->course + 1 : NULL;
     r->step_us = shared_us();
     r->kills = 0;

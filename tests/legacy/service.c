@@ -50,15 +50,17 @@ static void give_up(const char *why) {
     exit(SKIP);
 }
 
-static char classes[PATH_SIZE];
+static char classes[2 * PATH_SIZE]; /* a class path */
 
 /* Several tests may begin at once: each compiles into a directory of its own, and the first gives its the
- * name that says what it was compiled from. Nothing there ever changes. */
+ * name that says what it was compiled from. Nothing there ever changes. The drop-in lies in java/, with its scripts. */
 static const char compile[] =
-    "set -e; b='%s/legacy'; c=$b/$(cat compat/java/io/tidelock/*.java tests/legacy/*.java | sha1sum | cut -c1-16); "
-    "if [ ! -d \"$c\" ]; then mkdir -p \"$b\"; t=$(mktemp -d \"$c.XXXXXX\"); "
-    "javac -Xlint:all -Werror -d \"$t\" compat/java/io/tidelock/*.java tests/legacy/*.java >&2 || { rm -rf \"$t\"; exit 1; }; "
-    "mv -T \"$t\" \"$c\" 2>/dev/null || rm -rf \"$t\"; fi; cd \"$c\"; pwd";
+    "set -e; cd '%s'; b=$PWD; cd \"$OLDPWD\"; "
+    "c=$b/legacy/$(cat compat/java/io/tidelock/*.java tests/legacy/*.java | sha1sum | cut -c1-16); "
+    "if [ ! -d \"$c\" ]; then mkdir -p \"$b/legacy\"; t=$(mktemp -d \"$c.XXXXXX\"); "
+    "javac -Xlint:all -Werror -cp \"$b/java\" -d \"$t\" tests/legacy/*.java >&2 || "
+    "{ rm -rf \"$t\"; exit 1; }; "
+    "mv -T \"$t\" \"$c\" 2>/dev/null || rm -rf \"$t\"; fi; echo \"$c:$b/java\"";
 
 void legacy_need_java(void) {
     char command[4 * PATH_SIZE];
@@ -69,7 +71,7 @@ void legacy_need_java(void) {
     FILE *shell = popen(command, "r");
     bool read = shell && fgets(classes, sizeof classes, shell);
     if (!shell || pclose(shell) != 0 || !read) {
-        (void)fputs("javac failed\n", stderr);
+        (void)fputs("javac failed; is there a build/java (make java)?\n", stderr);
         exit(1);
     }
     classes[strcspn(classes, "\n")] = '\0';

@@ -42,8 +42,7 @@ static void judge(const match *m) {
 }
 
 TEST(a_fleet_goes_from_stamps_to_tokens_and_back_without_an_outage) {
-    static const kind posts[] = {JOB,  JAVA_AHEAD, JAVA_BEHIND, /*D*/
-                                 AUTO, DLU,        TOKEN,       KINDS};
+    static const kind posts[] = {JOB, JAVA_AHEAD, JAVA_BEHIND, AUTO, DLU, TOKEN, KINDS};
     static const char *const course[] = {"turns",
                                          "77 advance --phase 2 --watch 1s --yes/phase",
                                          "advance --phase 1 --watch 1s",

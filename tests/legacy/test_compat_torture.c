@@ -90,6 +90,22 @@ TEST(all_kinds_of_stamps_never_hold_at_once) {
     contend(server, &(match){.key = "all", .posts = posts});
 }
 
+TEST(the_drop_in_for_java_never_holds_beside_the_class_or_c) {
+    static const kind posts[] = {JAVA_AHEAD, JAVA_BEHIND, DROP_IN, DROP_IN_AHEAD,
+                                 BRIDGE,     AUTO,        KINDS};
+    contend(server, &(match){.key = "drop-in", .posts = posts});
+}
+
+TEST(the_drop_in_for_java_never_holds_beside_tokens_in_their_phase) {
+    static const kind posts[] = {DROP_IN, DROP_IN_AHEAD, AUTO, TOKEN, REDIS_PY, KINDS};
+    char line[512];
+    (void)snprintf(line, sizeof line,
+                   "\"$TIDELOCK\" --url '%s' migrate init --keys '*' --lease 1s --phase 3 --yes",
+                   real_redis_url(server));
+    assert_int_equal(system(line), 0);
+    contend(server, &(match){.key = "phase-3", .posts = posts, .tokens = true});
+}
+
 TEST(tokens_and_the_bridge_and_java_never_hold_at_once) {
     static const kind posts[] = {REDIS_PY, REDIS_PY, BRIDGE, BRIDGE, JAVA, KINDS};
     contend(server, &(match){.key = "tokens", .posts = posts, .tokens = true});
