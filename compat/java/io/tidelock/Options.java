@@ -15,7 +15,7 @@ public final class Options {
     long legacyDelayMaxMs;
     long legacyTtlMinMs = 60000;
     long leaseMs = 30000;
-    long attemptMs = 5000;
+    long attemptMs = 2000;
     long maxHoldMs;
     boolean renew;
 
