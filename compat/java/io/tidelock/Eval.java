@@ -3,8 +3,8 @@ package io.tidelock;
 import java.util.List;
 
 /**
- * Runs one Lua script on the server, by EVAL, over whatever client a service has. It must be thread safe if several
- * threads lock, or if locks are renewed. It needs a time-out of its own, not longer than the option attemptMs.
+ * Runs one Lua script on the server, by EVAL, over whatever client a service has. It must be thread safe: a daemon thread
+ * sends requests, too. It needs a time-out of its own, not longer than the option attemptMs. It may send a request twice.
  */
 @FunctionalInterface
 public interface Eval {
@@ -13,4 +13,9 @@ public interface Eval {
      * @throws RuntimeException the server refused, or gave no reply
      */
     Object eval(String script, List<byte[]> keys, List<byte[]> args);
+
+    /** The script's SHA1, for EVALSHA: a script is up to 15 KB. Where the server doesn't know it (NOSCRIPT), use EVAL. */
+    static String sha1(String script) {
+        return Sha1.of(script);
+    }
 }
