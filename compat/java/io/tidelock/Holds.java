@@ -11,13 +11,15 @@ final class Holds {
     private final Map<String, Hold> all = new HashMap<>();
     private int room = ROOM_LEAST;
 
-    synchronized Hold find(String key) {
-        return all.get(key);
-    }
-
     synchronized long leftNs(String key, Moment now) {
         Hold hold = all.get(key);
         return hold == null ? 0 : Math.max(0, hold.leftNs(now));
+    }
+
+    /** This thread's; null: there is none, or it is over. */
+    synchronized Hold mine(String key, Moment now) {
+        Hold hold = all.get(key);
+        return hold == null || hold.thread != Thread.currentThread() || hold.leftNs(now) <= 0 ? null : hold;
     }
 
     /** False: another thread holds it. */

@@ -3,6 +3,7 @@ package io.tidelock;
 /** A waiter in the queue. From its first look on it sends nothing but looks for its token, until it leaves. */
 final class Queueing {
     private static final long BEHIND_LEAST_MS = 250;
+    private static final long PAUSE_LEAST_MS = 5;
 
     final Entry entry;
 
@@ -40,6 +41,6 @@ final class Queueing {
     /** The first one looks as often as any poll, all others less often, but twice before they are passed over. */
     long pauseMs(long poll) {
         long ms = entry.before == 0 ? poll : BEHIND_LEAST_MS + poll;
-        return entry.busyMs < 0 ? ms : Math.min(ms, entry.busyMs + 1);
+        return entry.busyMs < 0 ? ms : Math.min(ms, entry.busyMs + PAUSE_LEAST_MS);
     }
 }

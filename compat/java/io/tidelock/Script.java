@@ -7,18 +7,19 @@ import java.nio.charset.StandardCharsets;
 
 /** The scripts: the very texts that the C library sends, which the build puts beside this class. */
 enum Script {
-    ACQUIRE, JOIN, RENEW, RELEASE, PHASE, LEAVE;
+    ACQUIRE("acquire.lua"), JOIN("join.lua"), RENEW("renew.lua"), RELEASE("release.lua"), PHASE("phase.lua"),
+    LEAVE, KIND;
 
     final String text;
 
-    Script() {
-        text = read(name().toLowerCase(java.util.Locale.ROOT) + ".lua");
+    Script(String name) {
+        text = resource(name);
     }
 
-    private static String read(String name) {
-        if (name.equals("leave.lua")) // the only request of this class alone
-            return "return redis.call('HDEL', KEYS[1], ARGV[1])\n";
-        return resource(name);
+    /** What the library does without a script. */
+    Script() {
+        text = name().equals("LEAVE") ? "return redis.call('HDEL', KEYS[1], ARGV[1])\n"
+            : "local info = redis.pcall('INFO', 'cluster')\nreturn type(info) == 'string' and info or ''\n";
     }
 
     static String resource(String name) {

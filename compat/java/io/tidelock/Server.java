@@ -70,12 +70,21 @@ final class Server {
     }
 
     void readPhase() {
+        if (lease() == Lease.UNREAD)
+            refuseCluster();
         Moment asked = Moment.now();
         Lease known = lease();
         Request request = new Request(Script.PHASE, Lease.keys(rules));
         request.args.addAll(known.args(rules, id, record, clock(), asked));
         Object reply = send(request);
         keep(reply, asked, Moment.now());
+    }
+
+    /** In a cluster there are no phases, and a request that an ASK led on may make a second holder. */
+    private void refuseCluster() {
+        String info = Reply.text(send(new Request(Script.KIND, Collections.<byte[]>emptyList())));
+        if (info != null && info.contains("cluster_enabled:1"))
+            throw new TidelockException("the server is a node of a Redis Cluster, which has no phases");
     }
 
     private synchronized void keep(Object reply, Moment asked, Moment received) {

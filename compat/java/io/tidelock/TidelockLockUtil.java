@@ -13,6 +13,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 public final class TidelockLockUtil implements AutoCloseable {
     private static final long POLL_LEAST_MS = 50;
     private static final long POLL_MOST_MS = 250;
+    private static final long PAUSE_LEAST_MS = 5;
     private static final int LOOKS_MOST = 3; // in vain, one behind the other: then it waits without the queue
 
     private final Rules rules;
@@ -114,15 +115,20 @@ public final class TidelockLockUtil implements AutoCloseable {
         }
     }
 
-    /** For how long this instance certainly holds the key, by any of its threads. 0: don't work on. No request is sent. */
+    /**
+     * For how long this thread certainly holds the key. 0: don't work on. No request is sent. For another thread it is 0:
+     * else one whose lock has expired would take the next holder's for its own.
+     */
     public long remainingMs(String key) {
-        return holds.leftNs(key, Moment.now()) / Rates.NS_PER_MS;
+        Moment now = Moment.now();
+        Hold hold = holds.mine(key, now);
+        return hold == null ? 0 : hold.leftNs(now) / Rates.NS_PER_MS;
     }
 
-    /** A number that is larger for each later holder, for what the lock protects. 0: this instance doesn't hold the key. */
+    /** A number that is larger for each later holder, for what the lock protects. 0: this thread doesn't hold the key. */
     public long fence(String key) {
-        Hold hold = holds.find(key);
-        return hold == null || hold.leftNs(Moment.now()) <= 0 ? 0 : hold.fence;
+        Hold hold = holds.mine(key, Moment.now());
+        return hold == null ? 0 : hold.fence;
     }
 
     /** The phase of the namespace, as last read: 0 to 3; -1: it has no register, or none was read yet. */
@@ -204,7 +210,7 @@ public final class TidelockLockUtil implements AutoCloseable {
                     undo(exchange.token, "");
             }
             if (exchange.busyMs() >= 0)
-                pauseMs = Math.min(pauseMs, exchange.busyMs() + 1);
+                pauseMs = Math.min(pauseMs, exchange.busyMs() + PAUSE_LEAST_MS);
             return hold != null && keep(hold);
         }
 
