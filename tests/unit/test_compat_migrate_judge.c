@@ -311,6 +311,11 @@ TEST(only_proof_that_nobody_is_left_lets_java_be_left_behind) {
         {{.counted = false, .monitor_whole = true}, false},
         {{.counted = true, .calls = 9, .monitor_whole = true}, false},
         {{.counted = true, .monitor_whole = true, .stragglers = 1}, true},
+        {{.counted = true, .refused = -1}, false}, /* the server doesn't count that */
+        {{.counted = true, .refused = 1}, true},   /* it is there, though it can't lock */
+        {{.counted = true, .refused = -1, .denials = {.count = 1}}, true},
+        {{.counted = true, .monitor_whole = true, .refused = 1},
+         true}, /* MONITOR doesn't show it */
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         migrate_view v = view(1);
@@ -329,6 +334,21 @@ TEST(only_proof_that_nobody_is_left_lets_java_be_left_behind) {
     HAS(b.item[0].what, "SETNX of a legacy client on jobs:x");
     HAS(b.item[0].who, "10.0.0.7:40001 (called java-7)");
     HAS(b.item[0].todo, "tidelock migrate acl");
+    t = (migrate_traffic){.counted = true, .refused = 3, .denials = {.who = "user app"}};
+    assert_int_equal(judged(&v, 2, &nothing, &t), 1);
+    HAS(b.item[0].what, "refused SETNX or GETSET 3 times meanwhile");
+    HAS(b.item[0].who, "user app");
+}
+
+TEST(all_are_denied_only_where_each_was_read) {
+    migrate_permissions all = {.access = MIGRATE_READ, .users = 2, .denied = 2};
+    assert_true(migrate_denies_all(&all));
+    all.denied = 1;
+    assert_false(migrate_denies_all(&all));
+    all = (migrate_permissions){.access = MIGRATE_READ};
+    assert_false(migrate_denies_all(&all));
+    all = (migrate_permissions){.access = MIGRATE_DENIED, .users = 2, .denied = 2};
+    assert_false(migrate_denies_all(&all));
 }
 
 /* ---- leases ----------------------------------------------------------------------------------- */

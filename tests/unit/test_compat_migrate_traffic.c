@@ -41,8 +41,10 @@ bool link_is_named(server_link *l, const server *s) {
     return true;
 }
 
+static migrate_counts read_counts;
+
 static int64_t calls(const char *info) {
-    return migrate_count_calls(tl__bytes_of(info));
+    return migrate_read_counts(tl__bytes_of(info), &read_counts) ? read_counts.calls : -1;
 }
 
 TEST(counts_are_those_of_both_commands) {
@@ -57,8 +59,29 @@ TEST(counts_are_those_of_both_commands) {
     assert_int_equal(calls(info), 0);
     (void)snprintf(info, sizeof info, "%scmdstat_setnx:calls=x,usec=7\r\n", head);
     assert_int_equal(calls(info), -1);
+    assert_int_equal(calls("cmdstat_eval:calls=3,usec=9\n"
+                           "cmdstat_setnx:usec=7,calls=4,x=1\ncmdstat_getset:calls=1"),
+                     5);
     assert_int_equal(calls(""), -1); /* it doesn't count at all */
     assert_int_equal(calls("cmdstat_setnx:calls=4,usec=7\r\n"), -1);
+}
+
+TEST(what_the_server_refused_is_counted_apart) {
+    static const char from_six[] =
+        "cmdstat_eval:calls=3,usec=9,rejected_calls=0,failed_calls=0\r\n";
+    char info[400];
+    assert_int_equal(calls("cmdstat_eval:calls=3,usec=9\r\n"), 0);
+    assert_int_equal(read_counts.refused, -1); /* before 6.2 it isn't known */
+    assert_int_equal(calls(from_six), 0);
+    assert_int_equal(read_counts.refused, 0);
+    (void)snprintf(info, sizeof info,
+                   "%scmdstat_setnx:calls=0,usec=0,rejected_calls=4,failed_calls=0\r\n"
+                   "cmdstat_getset:calls=2,usec=0,rejected_calls=3,failed_calls=1\r\n"
+                   "cmdstat_get:calls=9,usec=0,rejected_calls=8,failed_calls=1\r\n",
+                   from_six);
+    assert_int_equal(calls(info), 2);
+    assert_int_equal(read_counts.refused, 7);
+    assert_int_equal(read_counts.all, 3 + 2 + 9);
 }
 
 static migrate_traffic listed(const char *list) {
@@ -144,7 +167,7 @@ static migrate_watch begun(migrate_link *m, migrate_traffic *seen) {
     now_ms = 0;
     run_id = "run_id:aa\r\n";
     counts = COUNTS("5");
-    migrate_watch_begin(&w, m, "*", 0, seen);
+    migrate_watch_begin(&w, m, "jobs:*", 0, 0, seen);
     return w;
 }
 
@@ -215,4 +238,120 @@ TEST(the_list_is_read_at_once_for_a_straggler) {
     assert_true(migrate_watch_look(&w) && migrate_watch_look(&w));
     answer_ms = 1000;
     assert_int_equal(lists, 1);
+}
+
+/* The same number of calls as before may be as many again. */
+TEST(counts_that_were_reset_prove_nothing) {
+    migrate_link m = {.replicas = 0};
+    migrate_traffic seen;
+    migrate_watch w = begun(&m, &seen);
+    counts = "cmdstat_eval:calls=2\r\ncmdstat_setnx:calls=5\r\n";
+    assert_true(migrate_watch_look(&w));
+    assert_true(seen.reset && !seen.counted);
+    w = begun(&m, &seen);
+    counts = COUNTS("4");
+    assert_true(migrate_watch_look(&w));
+    assert_false(seen.counted);
+}
+
+#define REFUSALS(setnx)                                                                            \
+    "cmdstat_eval:calls=3,rejected_calls=0\r\ncmdstat_setnx:calls=5,rejected_calls=" setnx "\r\n"
+
+TEST(what_is_refused_during_the_watch_is_counted) {
+    migrate_link m = {.replicas = 0};
+    migrate_traffic seen;
+    (void)begun(&m, &seen);
+    assert_int_equal(seen.refused, -1);
+    migrate_watch w;
+    counts = REFUSALS("2");
+    migrate_watch_begin(&w, &m, "jobs:*", 0, 0, &seen);
+    assert_int_equal(seen.refused, 0);
+    counts = REFUSALS("4");
+    assert_true(migrate_watch_look(&w));
+    assert_int_equal(seen.refused, 2);
+    assert_int_equal(seen.calls, 0);
+}
+
+/* ---- ACL LOG ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t count;
+    const char *reason, *object, *age, *client;
+} entry;
+
+#define TEXT(value) ((tl_reply){.type = TL_REPLY_STRING, .text = tl__bytes_of(value)})
+
+static migrate_denials denied(const entry *entries, size_t count, int64_t since_ms) {
+    static tl_reply items[8][12], log[8];
+    migrate_denials ret;
+    for (size_t i = 0; i < count; i++) {
+        const tl_reply members[] = {
+            TEXT("count"),       {.type = TL_REPLY_INT, .integer = entries[i].count},
+            TEXT("reason"),      TEXT(entries[i].reason),
+            TEXT("object"),      TEXT(entries[i].object),
+            TEXT("username"),    TEXT("app"),
+            TEXT("age-seconds"), TEXT(entries[i].age),
+            TEXT("client-info"), TEXT(entries[i].client)};
+        memcpy(items[i], members, sizeof members);
+        log[i] = (tl_reply){.type = TL_REPLY_ARRAY, .items = items[i], .count = 12};
+    }
+    const tl_reply all = {.type = TL_REPLY_ARRAY, .items = log, .count = count};
+    migrate_read_denials(&all, "jobs:*", since_ms, &ret);
+    return ret;
+}
+
+#define JEDIS "id=8 addr=10.0.0.7:4001 name=web cmd=setnx user=app lib-name=jedis lib-ver=5.1.0"
+
+TEST(a_denial_names_the_user_and_the_client) {
+    const entry one[] = {{3, "command", "setnx", "2.500", JEDIS}};
+    migrate_denials log = denied(one, 1, 3000);
+    assert_int_equal(log.count, 3);
+    assert_int_equal(log.age_ms, 2500);
+    if (!strstr(log.who, "user app") || !strstr(log.who, "10.0.0.7:4001 called web (jedis 5.1.0)"))
+        fail_msg("%s", log.who);
+}
+
+TEST(only_denials_of_legacy_commands_within_the_watch_count) {
+    const struct {
+        entry entry;
+        int64_t since_ms, count;
+    } all[] = {
+        {{1, "command", "setnx", "2.500", JEDIS}, 2500, 1},
+        {{1, "command", "setnx", "2.501", JEDIS}, 2500, 0}, /* before the watch */
+        {{1, "command", "setnx", "9000000", JEDIS}, INT64_MAX, 1},
+        {{1, "command", "setnx", "2.5", JEDIS}, 2499, 0},
+        {{1, "command", "setnx", "2.5", JEDIS}, 2500, 1},
+        {{1, "command", "setnx", "1.2050000000000001", JEDIS}, 1204, 0},
+        {{1, "command", "getset", "0", ""}, 1, 1},
+        {{1, "command", "setnx", "-3.000", JEDIS}, 1, 1}, /* the server's clock was set back */
+        {{1, "command", "setnx", "odd", JEDIS}, 1, 1},
+        {{0, "command", "setnx", "0.000", JEDIS}, 1, 1},
+        {{1, "command", "msetnx", "0.000", JEDIS}, 1, 0},
+        {{1, "command", "get", "0.000", JEDIS}, 1, 0},
+        {{1, "key", "jobs:x", "0.000", JEDIS}, 1, 1},
+        {{1, "key", "other:x", "0.000", JEDIS}, 1, 0},
+        {{1, "key", "jobs:x", "0.000", "addr=a:1 cmd=get"}, 1, 0},
+        {{1, "auth", "setnx", "0.000", JEDIS}, 1, 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (denied(&all[i].entry, 1, all[i].since_ms).count != all[i].count)
+            fail_msg("number %zu", i);
+    const tl_reply odd[] = {{.type = TL_REPLY_NIL}, TEXT("reason")};
+    const tl_reply log = {.type = TL_REPLY_ARRAY, .items = odd, .count = 2};
+    migrate_denials none;
+    migrate_read_denials(&log, "*", 1, &none);
+    assert_int_equal(none.count, 0);
+}
+
+TEST(many_denials_are_counted_and_some_named) {
+    entry many[8];
+    char client[8][80];
+    for (int i = 0; i < 8; i++) {
+        (void)snprintf(client[i], sizeof client[i], "addr=10.0.0.%d:4001 name= cmd=setnx", i);
+        many[i] = (entry){2, "command", "setnx", i == 5 ? "1.000" : "7.000", client[i]};
+    }
+    migrate_denials log = denied(many, 8, 10000);
+    assert_int_equal(log.count, 16);
+    assert_int_equal(log.age_ms, 1000);
+    assert_non_null(strstr(log.who, "10.0.0.0:4001"));
 }

@@ -38,7 +38,7 @@ static const opt options[] = {
     {0, "watch", OPT_DURATION, AT(watch_ms), "D",
      "advance to phase 2: watch for legacy clients for D (the lease)", 0, 0},
     {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
-     "advance to phase 2: of that time, read MONITOR for D to name legacy clients (10s)", 0, 0},
+     "advance to phase 2: of that time, read MONITOR for D (10s, when in doubt)", 0, 0},
     {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: don't look for legacy clients at all",
      0, 0},
     {0, "wait", OPT_DURATION, AT(wait_ms), "D",
@@ -98,17 +98,16 @@ static void keep(void *ctx, const migrate_change *change) {
 
 static int show(migrate_work *work, const migrate_locks *locks, const history *history) {
     migrate_traffic traffic;
-    migrate_watch watch;
     migrate_status status = {.view = &work->view,
                              .locks = locks,
                              .traffic = &traffic,
                              .history = history->list,
                              .changes = history->count};
 
-    migrate_watch_begin(&watch, &work->migration, "", 0, &traffic);
-    status.calls = watch.base;
+    migrate_watch_glance(&work->migration, work->view.reg.keys, &traffic);
     migrate_judge(&work->view, work->view.reg.phase + 1, locks, NULL, &status.next);
-    migrate_acl_judge(work, work->view.reg.phase, work->view.reg.phase + 1, &status.next);
+    migrate_acl_judge(work, work->view.reg.phase, work->view.reg.phase + 1, &traffic.permissions,
+                      &status.next);
     migrate_judge(&work->view, work->view.reg.phase - 1, locks, NULL, &status.back);
     int result = 0;
     if (as_json(work))
@@ -321,6 +320,7 @@ const command migrate_row = {
                                      {"status", members_of_status},
                                      {"client", members_of_client},
                                      {"evidence", members_of_evidence},
+                                     {"source", members_of_source},
                                      {"bunch", members_of_bunch},
                                      {"example", members_of_example},
                                      {"step", members_of_step},

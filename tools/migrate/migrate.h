@@ -47,7 +47,8 @@ int migrate_sweep(migrate_work *work); /* migrate_sweep.c */
 extern const member members_of_sweep[];
 int migrate_acl(migrate_work *work); /* migrate_acl.c */
 
-/** Add the reasons that ACLs give against this step to `ret`: the master denies a command to legacy
- *  clients, but a server that may become master allows it. Sends no request if no Sentinels are
- *  named. */
-void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *ret);
+/** Which users of the servers that may be or become master may use the legacy clients' commands? Adds to
+ *  `ret` the reasons against this step: the master denies a command to legacy clients, but a server that
+ *  may become master allows it. Sends no request for a step that needs no evidence. */
+void migrate_acl_judge(migrate_work *work, int from, int to, migrate_permissions *permissions,
+                       migrate_blockers *ret);

@@ -255,8 +255,18 @@ static void judge_users(const users *master, const users *other, const char *lab
                        "give that server the commands too: tidelock migrate acl");
 }
 
+/* Adds a server's users that are on. */
+static void count_users(const users *all, migrate_permissions *ret) {
+    ret->servers++;
+    ret->users += all->more; /* their rules weren't read: not denied */
+    for (int i = 0; i < all->count; i++) {
+        ret->users += all->list[i].on;
+        ret->denied += all->list[i].on && all->list[i].denied;
+    }
+}
+
 static void judge_beside(migrate_work *work, const users *master, const char *host, uint16_t port,
-                         migrate_blockers *ret) {
+                         migrate_permissions *permissions, migrate_blockers *ret) {
     users other;
     server_link link;
 
@@ -264,22 +274,21 @@ static void judge_beside(migrate_work *work, const users *master, const char *ho
         not_known(host, "out of memory", ret);
         return;
     }
-    if (ask_users(&link, &other))
+    if (ask_users(&link, &other)) {
         judge_users(master, &other, link.endpoint.label, ret);
-    else
+        count_users(&other, permissions);
+    } else {
         not_known(link.endpoint.label, link.message, ret);
+    }
     link_close(&link);
 }
 
-void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *ret) {
+/* Each server that the Sentinels know, beside the master. */
+static void judge_set(migrate_work *work, const users *master, migrate_permissions *permissions,
+                      migrate_blockers *ret) {
     sentinel_replicas all;
     server_link by;
-    users master;
 
-    if (!server_by_sentinels(work->migration.server) || !migrate_wants_watch(from, to))
-        return;
-    if (!ask_users(&work->migration.link, &master) || !denies_any(&master))
-        return;
     if (link_replicas(&by, work->migration.server, &all)) {
         not_known("the Sentinels", by.message, ret);
         return;
@@ -287,7 +296,27 @@ void migrate_acl_judge(migrate_work *work, int from, int to, migrate_blockers *r
     if (all.more)
         not_known("the Sentinels", "the master has more replicas than can be checked", ret);
     for (unsigned i = 0; i < all.count; i++)
-        judge_beside(work, &master, all.of[i].host, all.of[i].port, ret);
+        judge_beside(work, master, all.of[i].host, all.of[i].port, permissions, ret);
+}
+
+void migrate_acl_judge(migrate_work *work, int from, int to, migrate_permissions *permissions,
+                       migrate_blockers *ret) {
+    server_link *link = &work->migration.link;
+    bool by_sentinels = server_by_sentinels(work->migration.server);
+    users master;
+
+    *permissions = (migrate_permissions){.replicas = by_sentinels ? 0 : work->migration.replicas};
+    if (!migrate_wants_watch(from, to))
+        return;
+    if (!ask_users(link, &master)) {
+        permissions->access = link->lacks ? MIGRATE_LACKS : MIGRATE_DENIED;
+        (void)snprintf(permissions->why, sizeof permissions->why, "%.110s", link->message);
+        return;
+    }
+    permissions->access = MIGRATE_READ;
+    count_users(&master, permissions);
+    if (by_sentinels && denies_any(&master))
+        judge_set(work, &master, permissions, ret);
 }
 
 /* ---- a cluster: each node has its own users ------------------------------------------------- */

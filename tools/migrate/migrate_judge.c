@@ -348,6 +348,11 @@ static void judge_locks(const char *ns, int from, int to, const migrate_locks *l
 
 /* ---- traffic ---------------------------------------------------------------------------------- */
 
+bool migrate_denies_all(const migrate_permissions *permissions) {
+    return permissions->access == MIGRATE_READ && permissions->users > 0 &&
+           permissions->denied == permissions->users;
+}
+
 static void straggler(const migrate_straggler *straggler, migrate_blockers *ret) {
     migrate_blocker *blocker = add(ret);
 
@@ -357,12 +362,30 @@ static void straggler(const migrate_straggler *straggler, migrate_blockers *ret)
     SAY(blocker->todo, "end it, or have the server refuse it: tidelock migrate acl");
 }
 
+/* Such a client can't lock while it is refused. But it is still there, and MONITOR doesn't show what was refused. */
+static void refused(const migrate_traffic *traffic, migrate_blockers *ret) {
+    int64_t times = traffic->refused > traffic->denials.count ? traffic->refused
+                                                              : traffic->denials.count;
+    const char *who = traffic->denials.who[0] ? traffic->denials.who : traffic->suspects;
+
+    if (times <= 0 || !GUARD(refused_call_is_doubt))
+        return;
+    migrate_blocker *blocker = add(ret);
+    SAY(blocker->what,
+        "the server refused SETNX or GETSET %lld times meanwhile: a client still locks as legacy "
+        "clients do",
+        (long long)times);
+    SAY(blocker->who, "%s", who[0] ? who : "unknown");
+    SAY(blocker->todo, "end it; see ACL LOG for names, and INFO commandstats for rejected_calls");
+}
+
 static void judge_traffic(const migrate_traffic *traffic, migrate_blockers *ret) {
     int64_t unseen = traffic->calls - traffic->accounted;
 
     for (int i = 0; i < traffic->stragglers; i++)
         straggler(&traffic->straggler[i], ret);
     ret->more += traffic->more_stragglers;
+    refused(traffic, ret);
     if (traffic->monitor_whole || traffic->monitoring || traffic->stragglers > 0 ||
         (traffic->counted && (unseen <= 0 || !GUARD(unseen_call_is_doubt))))
         return;
@@ -372,8 +395,9 @@ static void judge_traffic(const migrate_traffic *traffic, migrate_blockers *ret)
             "SETNX or GETSET ran %lld times meanwhile, and it is not known on which keys",
             (long long)unseen);
     else
-        SAY(blocker->what,
-            "the server does not count commands, and MONITOR was not read throughout");
+        SAY(blocker->what, "the server%s, and MONITOR was not read throughout",
+            traffic->reset ? "'s counts of commands were reset meanwhile"
+                           : " does not count commands");
     SAY(blocker->who, "%s", traffic->suspects[0] ? traffic->suspects : "unknown");
     SAY(blocker->todo,
         "%s%sfind out with --monitor as long as --watch, or deny them: tidelock migrate acl",

@@ -61,25 +61,74 @@ const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch 
 
 /** A client that was seen to use a legacy clients' command on a key of the namespace. */
 typedef struct {
-    char address[64], name[64], command[16], key[KEY_SHOWN];
+    char address[64], name[64], command[24], key[KEY_SHOWN];
 } migrate_straggler;
+
+/** Could a kind of evidence be read? */
+typedef enum {
+    MIGRATE_NOT_ASKED,
+    MIGRATE_LACKS,  /**< this server doesn't have it */
+    MIGRATE_DENIED, /**< this user may not read it, or there was no reply */
+    MIGRATE_OFF,    /**< it is switched off there */
+    MIGRATE_READ
+} migrate_access;
+
+#define MIGRATE_WHY_SIZE 120
+
+/** The server's keyspace events. They don't name the writer, and an attempt that failed causes none. */
+typedef struct {
+    migrate_access access;
+    int64_t ms;     /**< how long they were received */
+    int64_t writes; /**< of values, to keys of the namespace, by any client */
+    int64_t bare;   /**< of these, those that left no lifetime: tidelock always sets one */
+    int64_t gaps;   /**< how often the subscription was lost */
+    char why[MIGRATE_WHY_SIZE];
+} migrate_event_counts;
+
+/** Which users may use the commands of legacy clients. */
+typedef struct {
+    migrate_access access;
+    int users, denied; /**< users that are on; of these, those who are denied both commands */
+    int servers;       /**< that were asked: the master, and each server that may become master */
+    int replicas;      /**< connected ones that were not asked */
+    char why[MIGRATE_WHY_SIZE];
+} migrate_permissions;
+
+/** Denied commands in the server's ACL LOG, which is bounded and may be reset. */
+typedef struct {
+    migrate_access access;
+    int64_t count;  /**< during the watch; without one: all that are there */
+    int64_t age_ms; /**< of the newest */
+    char who[MIGRATE_LIST_SIZE];
+    char why[MIGRATE_WHY_SIZE];
+} migrate_denials;
 
 /** The results of a watch. */
 typedef struct {
     int64_t watch_ms;
     bool counted; /**< the server reported its command counts throughout */
+    bool reset;   /**< not counted: because they went back meanwhile */
     /** SETNX and GETSET executed during the watch, by any client on any key */
     int64_t calls;
+    int64_t
+        refused; /**< the same that the server refused to execute; -1: not reported (before 6.2) */
     int64_t monitor_ms;   /**< how long MONITOR was read; 0: it wasn't */
     bool monitor_whole;   /**< MONITOR was read throughout, without a gap */
     bool monitoring;      /**< MONITOR is still being read: missing commands prove nothing yet */
     int64_t accounted;    /**< of the calls, those that MONITOR showed to be on other keys */
     char monitor_why[96]; /**< why MONITOR ended early, or was not read; "" */
+    migrate_event_counts events;
+    migrate_permissions permissions;
+    migrate_denials denials;
     int stragglers, more_stragglers;
     migrate_straggler straggler[MIGRATE_STRAGGLERS];
-    int64_t connections; /**< connections whose last command is not one of tidelock's */
+    migrate_access listed; /**< the list of clients */
+    int64_t connections;   /**< connections whose last command is not one of tidelock's */
     char suspects[MIGRATE_LIST_SIZE]; /**< some of them, as a hint */
 } migrate_traffic;
+
+/** Are SETNX and GETSET denied to every user of every server that was asked? */
+bool migrate_denies_all(const migrate_permissions *permissions);
 
 /* ---- the decision ----------------------------------------------------------------------------- */
 

@@ -64,6 +64,25 @@ static void put_blockers(const metrics *metrics, const migrate_status *status) {
     metrics_int(metrics, "migrate_blockers", &back, status->back.count + status->back.more);
 }
 
+static void put_count(const metrics *metrics, const char *name, const char *help, int64_t value) {
+    if (value < 0)
+        return;
+    metrics_head(metrics, name, "counter", help);
+    metrics_int(metrics, name, NULL, value);
+}
+
+static void put_traffic(const metrics *metrics, const migrate_traffic *traffic) {
+    put_count(metrics, "migrate_setnx_getset_total",
+              "SETNX and GETSET of all clients on any key of the server.", traffic->calls);
+    put_count(metrics, "migrate_setnx_getset_refused_total",
+              "SETNX and GETSET that the server refused to execute.", traffic->refused);
+    if (traffic->permissions.access != MIGRATE_READ)
+        return;
+    put_gauge(metrics, "migrate_users_permitted",
+              "Users who may use SETNX or GETSET, at all servers that were asked.",
+              traffic->permissions.users - traffic->permissions.denied);
+}
+
 static void put(const void *ctx, FILE *out) {
     const migrate_status *status = ctx;
     const metrics metrics = {.out = out, .label = {{"namespace", status->view->name}}};
@@ -72,11 +91,8 @@ static void put(const void *ctx, FILE *out) {
     if (status->locks)
         put_locks(&metrics, status->locks);
     put_blockers(&metrics, status);
-    if (status->calls >= 0) {
-        metrics_head(&metrics, "migrate_setnx_getset_total", "counter",
-                     "SETNX and GETSET of all clients on any key of the server.");
-        metrics_int(&metrics, "migrate_setnx_getset_total", NULL, status->calls);
-    }
+    if (status->traffic)
+        put_traffic(&metrics, status->traffic);
     metrics_head(&metrics, "migrate_look_timestamp_seconds", "gauge",
                  "When this was looked at, by this host's clock.");
     metrics_seconds(&metrics, "migrate_look_timestamp_seconds", NULL, moment_wall_us());

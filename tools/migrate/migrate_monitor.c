@@ -128,7 +128,7 @@ void migrate_monitor_begin(migrate_monitor *monitor, migrate_link *migration, co
                              .line_most = LINE_MOST};
     tl_command command = {.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("MONITOR")}};
 
-    *monitor = (migrate_monitor){.seen = seen, .keys = keys};
+    *monitor = (migrate_monitor){.seen = seen, .keys = keys, .unseen = seen->calls};
     tl_conn_calls calls = {.down = lost, .push = heard, .ctx = monitor};
     (void)snprintf(monitor->marker, sizeof monitor->marker, "tidelock migrate %lld %lld",
                    (long long)getpid(), (long long)moment_ms());
@@ -198,5 +198,5 @@ void migrate_monitor_end(migrate_monitor *monitor, migrate_link *migration) {
         give_up(monitor, "did not end in time", tl__bytes("", 0));
     migrate_monitor_stop(monitor);
     if (!monitor->failed)
-        monitor->seen->accounted = calls;
+        monitor->seen->accounted += calls - monitor->unseen;
 }

@@ -14,6 +14,7 @@ typedef struct {
     tl_conn *conn;    /**< NULL: not reading */
     bool began, failed, marked;
     int64_t began_ms;
+    int64_t unseen; /**< calls that were counted before it began */
     char marker[64];
 } migrate_monitor;
 
@@ -39,5 +40,5 @@ void migrate_monitor_cost(migrate_monitor *monitor, tl_bytes list);
 void migrate_monitor_stop(migrate_monitor *monitor);
 
 /** End after all commands executed before this call were received: then all that the server has
- *  counted so far is accounted for. No-op if not reading. */
+ *  counted since it began is accounted for. No-op if not reading. */
 void migrate_monitor_end(migrate_monitor *monitor, migrate_link *migration);

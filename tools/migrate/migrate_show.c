@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "migrate/migrate_evidence.h"
 #include "migrate/migrate_show.h"
 
 const char *migrate_date(char buf[MIGRATE_DATE_SIZE], int64_t us) {
@@ -218,15 +219,21 @@ static void show_evidence(const migrate_status *status, FILE *out) {
     }
     if (!status->traffic)
         return;
-    (void)fprintf(out, "\nthe whole server\n");
-    if (status->calls >= 0)
-        (void)fprintf(out, "  %lld times SETNX or GETSET since its counters were reset\n",
-                      (long long)status->calls);
-    else
-        (void)fprintf(out, "  it does not count SETNX and GETSET\n");
-    (void)fprintf(out, "  %lld connections whose last command is none of tidelock's%s%s\n",
-                  (long long)status->traffic->connections, status->traffic->suspects[0] ? ": " : "",
-                  status->traffic->suspects);
+    (void)fprintf(out, "\nlegacy clients, by what the whole server tells\n");
+    migrate_show_sources(status->traffic, out);
+}
+
+void migrate_show_sources(const migrate_traffic *traffic, FILE *out) {
+    migrate_source list[MIGRATE_SOURCES];
+    int count = migrate_sources(traffic, list);
+
+    for (int i = 0; i < count; i++) {
+        (void)fprintf(out, "  %-8s %s", list[i].name, list[i].used ? "" : "not known: ");
+        print_safe(out, list[i].says);
+        (void)fputc('\n', out);
+        if (list[i].used)
+            (void)fprintf(out, "           it can't show %s\n", list[i].limit);
+    }
 }
 
 static void show_step(const char *what, int to, const migrate_blockers *blockers, FILE *out) {
@@ -334,10 +341,23 @@ MEMBERS(client, CLIENT_MEMBERS);
     M(of, stray_stamps, "stamps of legacy clients, likewise")                                      \
     M(of, unregistered_stamps, "stamps of unregistered clients of tidelock, likewise")             \
     M(of, tokens, "locks with tokens, likewise")                                                   \
-    M(of, setnx_getset_calls, "SETNX and GETSET of all clients during the watch, or null")         \
+    M(of, setnx_getset_calls,                                                                      \
+      "SETNX and GETSET of all clients since the counts were reset, or null")                      \
+    M(of, refused_calls, "the same that the server refused, or null (before Redis 6.2)")           \
+    M(of, denied_users, "users that are denied SETNX and GETSET, or null")                         \
+    M(of, users, "users that are on, or null")                                                     \
+    M(of, denials, "denied SETNX and GETSET in ACL LOG, or null")                                  \
     M(of, other_connections, "connections that last sent what tidelock doesn't, or null")          \
-    M(of, suspects, "some of these connections, or null")
+    M(of, suspects, "connections that sent SETNX or GETSET last, or null")                         \
+    M(of, sources, "an array of objects, see below")
 MEMBERS(evidence, EVIDENCE_MEMBERS);
+
+#define SOURCE_MEMBERS(M, of)                                                                      \
+    M(of, name, "acl, counts, events, acl_log, clients or monitor")                                \
+    M(of, used, "true: it could be read")                                                          \
+    M(of, says, "what it shows, or why it could not be read")                                      \
+    M(of, limit, "what it can't show")
+MEMBERS(source, SOURCE_MEMBERS);
 
 #define BUNCH_MEMBERS(M, of)                                                                       \
     M(of, count, "how many there are")                                                             \
@@ -444,8 +464,34 @@ static json_t *register_json(const migrate_view *view) {
     return json;
 }
 
+static json_t *sources_json(const migrate_traffic *traffic) {
+    migrate_source list[MIGRATE_SOURCES];
+    json_t *json = json_array();
+    int count = migrate_sources(traffic, list);
+
+    for (int i = 0; i < count; i++)
+        js_append(&json, json_pack("{s:s, s:b, s:o, s:s}", name_of_source, list[i].name,
+                                   used_of_source, list[i].used, says_of_source,
+                                   js_text(list[i].says), limit_of_source, list[i].limit));
+    return json;
+}
+
+static void set_traffic(json_t **json, const migrate_traffic *traffic) {
+    const migrate_permissions *permissions = &traffic->permissions;
+    bool users = permissions->access == MIGRATE_READ, log = traffic->denials.access == MIGRATE_READ,
+         listed = traffic->listed == MIGRATE_READ;
+
+    js_set(json, setnx_getset_calls_of_evidence, js_known(traffic->counted ? traffic->calls : -1));
+    js_set(json, refused_calls_of_evidence, js_known(traffic->refused));
+    js_set(json, denied_users_of_evidence, js_known(users ? permissions->denied : -1));
+    js_set(json, users_of_evidence, js_known(users ? permissions->users : -1));
+    js_set(json, denials_of_evidence, js_known(log ? traffic->denials.count : -1));
+    js_set(json, other_connections_of_evidence, js_known(listed ? traffic->connections : -1));
+    js_set(json, suspects_of_evidence, js_text(traffic->suspects[0] ? traffic->suspects : NULL));
+    js_set(json, sources_of_evidence, sources_json(traffic));
+}
+
 static json_t *evidence_json(const migrate_status *status) {
-    const migrate_traffic *traffic = status->traffic;
     json_t *json = json_pack("{s:b}", all_keys_of_evidence, status->locks && status->locks->whole);
 
     if (status->locks) {
@@ -454,10 +500,8 @@ static json_t *evidence_json(const migrate_status *status) {
         js_set(&json, unregistered_stamps_of_evidence, bunch_json(&status->locks->strangers));
         js_set(&json, tokens_of_evidence, bunch_json(&status->locks->tokens));
     }
-    js_set(&json, setnx_getset_calls_of_evidence, js_known(status->calls));
-    js_set(&json, other_connections_of_evidence, js_known(traffic ? traffic->connections : -1));
-    js_set(&json, suspects_of_evidence,
-           js_text(traffic && traffic->suspects[0] ? traffic->suspects : NULL));
+    if (status->traffic)
+        set_traffic(&json, status->traffic);
     return json;
 }
 

@@ -15,8 +15,6 @@ typedef struct {
     const migrate_view *view;
     const migrate_locks *locks;     /**< NULL: not read */
     const migrate_traffic *traffic; /**< NULL: not read */
-    /** SETNX and GETSET since the server began to count; -1 unknown */
-    int64_t calls;
     migrate_blockers next, back;
     const migrate_change *history; /**< NULL: not requested */
     int changes;
@@ -25,8 +23,11 @@ typedef struct {
 void migrate_show_text(const migrate_status *status, FILE *out);
 json_t *migrate_status_json(const migrate_status *status);
 extern const member members_of_status[], members_of_register[], members_of_evidence[],
-    members_of_bunch[], members_of_example[], members_of_step[], members_of_blocker[],
-    members_of_change[];
+    members_of_source[], members_of_bunch[], members_of_example[], members_of_step[],
+    members_of_blocker[], members_of_change[];
+
+/** Show what is known of legacy clients, by source, and what each source can't show. */
+void migrate_show_sources(const migrate_traffic *traffic, FILE *out);
 
 /** Show the clients, expired ones too. */
 void migrate_show_clients(const migrate_view *view, FILE *out);

@@ -24,6 +24,7 @@ typedef struct {
     int64_t seen_ms; /* when the tool first saw this epoch */
     migrate_locks locks;
     migrate_traffic traffic;
+    migrate_permissions permissions;
     bool watches;
     char keys[MIGRATE_KEYS_SIZE];
     int64_t next_scan_ms;
@@ -119,9 +120,13 @@ static int look(step *step, migrate_watch *watch) {
     if (status)
         return status;
     (void)is_seen_anew(step);
+    bool monitored = step->traffic.monitoring;
     if (step->watches && !migrate_watch_look(watch))
         say("migrate %s: another server replies, or it was restarted: the watch begins again",
             step->work->word);
+    else if (step->traffic.monitoring && !monitored)
+        say("migrate %s: SETNX or GETSET ran: reading MONITOR for %d s to see on which keys",
+            step->work->word, MONITOR_MS / 1000);
     if (step->watches && moment_ms() >= step->next_scan_ms)
         status = scan(step);
     return status ? status : judge(step, step->watches);
@@ -142,17 +147,21 @@ static int await(step *step) {
     int64_t watch_ms = step->work->options->watch_ms, monitor_ms = step->work->options->monitor_ms;
     migrate_watch watch = {.began_ms = 0};
     bool watched = true, reported = false;
+    int64_t doubt_ms = 0;
     int status = 0;
 
     step->watches = migrate_wants_watch(step->from, step->to);
     if (watch_ms == MIGRATE_NOT_GIVEN)
         watch_ms = step->work->view.reg.lease_ms;
-    if (monitor_ms == MIGRATE_NOT_GIVEN)
-        monitor_ms = watch_ms < MONITOR_MS ? watch_ms : MONITOR_MS;
+    if (monitor_ms == MIGRATE_NOT_GIVEN) { /* it costs the server a copy of every command */
+        monitor_ms = watch_ms <= MONITOR_MS ? watch_ms : 0;
+        doubt_ms = MONITOR_MS;
+    }
     if (monitor_ms >= watch_ms && watch_ms >= lease_left_ms(step))
         monitor_ms = MIGRATE_THROUGHOUT;
     if (step->watches)
-        migrate_watch_begin(&watch, &step->work->migration, step->keys, monitor_ms, &step->traffic);
+        migrate_watch_begin(&watch, &step->work->migration, step->keys, monitor_ms, doubt_ms,
+                            &step->traffic);
     while (status == 0 || status == WAITS) {
         int64_t lease_ms = lease_left_ms(step), left_ms = lease_ms;
         int64_t still_ms = step->watches ? watch.began_ms + watch_ms - moment_ms() : 0;
@@ -204,10 +213,10 @@ static int settle(step *step) {
 
 /* A failover may at any time replace a master that rejects legacy clients by a server that lets
  * them lock. */
-static int check_users(const step *step) {
+static int check_users(step *step) {
     migrate_blockers blockers = {.count = 0};
 
-    migrate_acl_judge(step->work, step->from, step->to, &blockers);
+    migrate_acl_judge(step->work, step->from, step->to, &step->permissions, &blockers);
     return blockers.count ? migrate_refuse(step->work->word, &blockers) : 0;
 }
 
@@ -215,7 +224,7 @@ static int check_users(const step *step) {
 
 static void summarise(const step *step, char *to, size_t size) {
     const migrate_traffic *traffic = &step->traffic;
-    char watched[DURATION_SHOWN], monitored[DURATION_SHOWN];
+    char watched[DURATION_SHOWN], monitored[DURATION_SHOWN], received[DURATION_SHOWN];
     int n = snprintf(to, size,
                      "%d clients confirmed; %lld stamps of tidelock's, %lld without a sidecar, "
                      "%lld tokens",
@@ -226,11 +235,22 @@ static void summarise(const step *step, char *to, size_t size) {
     if (step->watches && n > 0 && (size_t)n < size)
         (void)snprintf(to + n, size - (size_t)n,
                        "; watched for %s: %lld SETNX and GETSET, %lld of them seen on other keys; "
-                       "MONITOR for %s; %lld other connections",
+                       "MONITOR for %s; %lld other connections; %lld refused; denied to %d of %d "
+                       "users; events for %s: %lld writes",
                        show_ms(watched, traffic->watch_ms),
                        (long long)(traffic->counted ? traffic->calls : -1),
                        (long long)traffic->accounted, show_ms(monitored, traffic->monitor_ms),
-                       (long long)traffic->connections);
+                       (long long)traffic->connections, (long long)traffic->refused,
+                       step->permissions.denied, step->permissions.users,
+                       show_ms(received, traffic->events.ms), (long long)traffic->events.writes);
+}
+
+static void show_evidence(step *step) {
+    if (!step->watches)
+        return;
+    step->traffic.permissions = step->permissions;
+    printf("evidence that no legacy client is left\n");
+    migrate_show_sources(&step->traffic, stdout);
 }
 
 static int move(step *step) {
@@ -248,6 +268,7 @@ static int move(step *step) {
         printf("namespace %s: phase %d (%s) -> %d (%s), epoch %lld\n", step->work->view.name,
                step->from, migrate_phase_name(step->from), step->to, migrate_phase_name(step->to),
                (long long)epoch);
+        show_evidence(step);
         (void)fflush(stdout);
         step->epoch = epoch;
         step->seen_ms = moment_ms();
