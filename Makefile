@@ -453,6 +453,8 @@ install: all
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
 	$(Q)install -d $(D)$(DOCDIR)/monitoring && install -m 644 tools/monitoring/* $(D)$(DOCDIR)/monitoring/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
+	$(Q)$(if $(JAVA_SRC),install -d $(D)$(DOCDIR)/java/examples && install -m 644 compat/java/README.md $(D)$(DOCDIR)/java/,:)
+	$(Q)$(if $(JAVA_SRC),install -m 644 compat/java/examples/*.java $(D)$(DOCDIR)/java/examples/,:)
 	$(Q)$(if $(and $(COMPAT_ON),$(wildcard $(BUILD)/tidelock-java.jar)),install -d $(D)$(JAVADIR) && install -m 644 $(BUILD)/tidelock-java.jar $(D)$(JAVADIR)/tidelock.jar,:)
 	$(Q)$(if $(MAN),install -m 644 $(filter %.1,$(MAN)) $(D)$(MANDIR)/man1/ && install -m 644 $(filter %.7,$(MAN)) $(D)$(MANDIR)/man7/,:)
 	$(Q)install -m 644 $(MAN3:tidelock.3=*.3) $(D)$(MANDIR)/man3/

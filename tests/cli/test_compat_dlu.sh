@@ -16,6 +16,10 @@ read -ra libs <<<"$(pkg-config --libs tidelock)"
 "${CC:-cc}" "${flags[@]}" "$root/opt/tidelock/share/doc/tidelock/examples/nightly.c" "${libs[@]}" -o "$work/nightly" >"$out" 2>"$err" ||
     fail "the example does not build"
 
+# The same for Java, where it was built.
+jar=$here/${BUILD:-build}/tidelock-java.jar
+[[ ! -e $jar ]] || cmp -s "$jar" "$root/opt/tidelock/share/java/tidelock.jar" || fail "the jar is not installed"
+
 # All of it, and the lock is given back.
 printf 'one\ntwo\n' | timeout $run_limit "$work/nightly" "$TIDELOCK_URL" jobs:nightly >"$out" 2>"$err" || fail "status $?"
 [[ $(<"$out") == $'one\ntwo' && ! -s $err ]] || fail "it says: $(<"$out")"
