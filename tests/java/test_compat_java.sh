@@ -16,3 +16,12 @@ java=(java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx64m -cp "$work/tests:$cl
 start_server
 open_port
 "${java[@]}" ServerTests "$port" >"$out" 2>&1 || fail "$(cat "$out")"
+
+# It is listed while it is open.
+coproc peer { "${java[@]}" WirePeer "$port" listed; }
+to=${peer[1]} from=${peer[0]}
+echo 'lock k' >&"$to"
+read -r -t 60 said <&"$from" || fail "no reply"
+[[ $said == yes ]] || fail "it says $said"
+expect 0 "$tidelock" migrate clients --namespace listed
+grep -q 'peer on .* version [0-9.]*-java$' "$out" || fail "it is listed as $(<"$out")"
