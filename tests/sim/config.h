@@ -97,6 +97,7 @@ typedef enum {
     SIM_STRICT,
     SIM_AUTO,     /**< follows the phase of the namespace */
     SIM_OPERATOR, /**< moves it */
+    SIM_DROP_IN,  /**< follows it too: a Java service with the drop-in */
     SIM_KIND_COUNT
 } sim_kind;
 
@@ -256,6 +257,7 @@ void sim_config_stamps(sim_config *config);
 void sim_config_migration(sim_config *config);
 /** And one by the shipped command. */
 void sim_config_tool(sim_config *config);
+void sim_config_drop_ins(sim_config *config);   /**< among others, services with Java's drop-in */
 void sim_config_tool_maybe(sim_config *config); /**< if the seed wants it */
 typedef struct {
     const char *keys, *namespaces;

@@ -176,6 +176,19 @@ void sim_config_tool(sim_config *c) {
         c->until = sim_between(&random, 12, 24) * lease_ms * SIM_MS;
 }
 
+/* On each key, and in the place of another where there is no room. They speak Java's own dialect. */
+void sim_config_drop_ins(sim_config *c) {
+    uint64_t random = c->seed ^ UINT64_C(0x64726f70696e);
+    c->dialect = 0;
+    for (int key = 0; key < c->keys - c->outside; key++) {
+        for (int n = (int)sim_between(&random, 1, 2); n > 0; n--)
+            cast_actor(c, SIM_DROP_IN, key, &random);
+        for (int i = 0; i < c->actors && !sim_config_has(c, SIM_DROP_IN, key); i++)
+            if (c->cast[i].kind == SIM_AUTO && c->cast[i].key == key)
+                c->cast[i] = (sim_cast){SIM_DROP_IN, c->cast[i].host, (uint8_t)key, false};
+    }
+}
+
 void sim_config_tool_maybe(sim_config *c) {
     uint64_t random = c->seed ^ UINT64_C(0x6f70657261746f72);
     if (sim_chance(&random, 300000))

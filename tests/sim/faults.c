@@ -42,7 +42,8 @@ static bool has_others(const sim_world *w, const sim_host *h) {
     bool others = false;
     for (int i = 0; i < w->cfg.actors; i++)
         others = others || (w->actor[i].host == h &&
-                            (w->cfg.cast[i].kind == SIM_PLAIN || w->cfg.cast[i].kind == SIM_JAVA));
+                            (w->cfg.cast[i].kind == SIM_PLAIN || w->cfg.cast[i].kind == SIM_JAVA ||
+                             w->cfg.cast[i].kind == SIM_DROP_IN));
     return others;
 }
 

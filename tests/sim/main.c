@@ -46,6 +46,9 @@ static void print_stats(const sim_stats *s, double seconds) {
     if (s->tool_runs > 0) {
         SIM_TOOL_STATS(PRINT)
     }
+    if (s->drop_in_takes > 0) {
+        SIM_DROP_IN_STATS(PRINT)
+    }
 #undef PRINT
     (void)printf(
         "%14.1f  seconds of one core: %.2f million machine steps and server commands each\n",

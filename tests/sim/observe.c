@@ -192,6 +192,18 @@ static void keep_asked(sim_host *h, const sim_asked *asked) {
     to->servers = servers; /* the same words, perhaps, for one after the other */
 }
 
+void sim_asked_note(sim_world *w, sim_host *h, const sim_asked *what, const tl_command *c) {
+    sim_asked asked = *what;
+    bool script = c->form == TL_SCRIPT;
+    asked.hash = sim_hash_words(script, c->script, c->argv,
+                                script ? c->argc - sim_joined_tail(c->script) : c->argc);
+    asked.boot = h->booted;
+    asked.run = w->run;
+    asked.number = ++w->asked;
+    asked.at = w->now;
+    keep_asked(h, &asked);
+}
+
 /* The lease by which this attempt acts: it has decided by it when it began, which may be some replies ago, and
  * another thread may have read a later one since. */
 static void note_begin(sim_world *w, const machine *m, const tl_out *out) {

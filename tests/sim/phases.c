@@ -77,6 +77,14 @@ static void check_leases(sim_world *w, int phase, const char *what) {
             sim_fail(w, SIM_ALL, "%s in phase %d while host %c may act in phase %d", what, phase,
                      h->name, phase_of(w, &lease));
     }
+    for (int i = 0; i < w->cfg.actors && !w->failed; i++) {
+        const sim_actor *a = &w->actor[i];
+        sim_lease lease;
+        if (a->kind == &sim_actor_drop_in && sim_drop_in_lease(w, a, &lease) &&
+            are_apart(lease.phase, phase))
+            sim_fail(w, SIM_ALL, "%s in phase %d while %s may act in phase %d", what, phase,
+                     a->name, lease.phase);
+    }
 }
 
 static bool is_let(const sim_world *w, sim_kind kind) {

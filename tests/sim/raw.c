@@ -12,8 +12,8 @@
 #include "ground/wait.h"
 #include "wire/command.h"
 
-#define TEXT_SIZE 4096
-#define HOPS_MAX 5 /* redirections that are followed */
+#define TEXT_SIZE 20000 /* of a script, too */
+#define HOPS_MAX 5      /* redirections that are followed */
 
 void sim_raw_close(sim_raw *raw) {
     if (raw->fd >= 0)
@@ -127,7 +127,7 @@ static bool exchange(sim_world *w, sim_raw *raw, const tl_command *commands, uns
     size_t n = 0;
     tl__resp_release(raw->resp);
     for (unsigned i = 0; i < count; i++)
-        n += tl__command_encode(&commands[i], 0, text + n, sizeof text - n);
+        n += tl__command_encode(&commands[i], raw->by_text, text + n, sizeof text - n);
     bool ok = n <= sizeof text && open_raw(raw, by);
     if (ok)
         hurry(w, raw);

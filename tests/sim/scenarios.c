@@ -611,6 +611,42 @@ static bool the_tool_migrates(const sim_stats *s) {
            s->tool_sweeps > 0 && s->tool_java_waits > 0 && s->tool_named == 0;
 }
 
+static bool drop_ins_follow(const sim_stats *s) {
+    return s->planned == s->runs && s->drop_in_takes > 0 && s->drop_in_phases > s->runs &&
+           s->drop_in_drains > 0 && s->drop_in_turns > 0 && s->drop_in_takeovers > 0 &&
+           s->java_takes > 0 && s->drop_in_throws == 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
+/* How many are given the lock before one that polls is checked in each run. */
+static bool pollers_have_turns(const sim_stats *s) {
+    return s->drop_in_turns > 10 * s->runs && s->calls > s->drop_in_turns && s->two_holders == 0;
+}
+
+static bool drop_ins_race(const sim_stats *s) {
+    return s->drop_in_takes_back > 0 && s->java_undercuts > 0 && s->drop_in_lost == 0 &&
+           s->two_holders == 0 && s->legacy_two == 0;
+}
+
+static bool drop_ins_are_beside(const sim_stats *s) {
+    return s->drop_in_takes > 0 && s->drop_in_takeovers > 0 && s->java_takes > 0 &&
+           s->two_holders == 0 && s->legacy_two == 0;
+}
+
+static bool drop_ins_are_late(const sim_stats *s) {
+    return late_is_refused(s) && s->drop_in_throws > 0 && s->drop_in_undoes > 0 &&
+           s->drop_in_turns > 0;
+}
+
+/* No replica confirms its locks: a failover may lose them, as those of the Java class. */
+static bool drop_ins_refuse(const sim_stats *s) {
+    return s->epochs_undone > 0 && s->remade > 0 && s->drop_in_refuses > 0 && s->drop_in_takes > 0;
+}
+
+static bool drop_ins_with_tool(const sim_stats *s) {
+    return the_tool_migrates(s) && s->drop_in_takes > 0 && s->drop_in_phases > s->runs &&
+           s->two_holders == 0;
+}
+
 static bool the_tool_sees_it(const sim_stats *s) {
     return s->tool_named > 0 && s->tool_doubts > 0 && s->tool_strays > 0 && s->tool_unseen > 0;
 }
@@ -659,6 +695,11 @@ static bool the_tool_sets_right(const sim_stats *s) {
     "java-writes=2000 java-slack=100 ttl=2000 own-ttl=0 late-dels=0 slow-javas=0 delay-us=2000 "       \
     "attempt=300 connect=1000 late-us=100 quiet=0 hold=600 idle=100 java-sleep=20 lease=500 "          \
     "own-lease=500 first-phase=0 fallback=0 until=30000 "
+/* Without an operator. */
+#define IN_BRIDGE                                                                                  \
+    MIGRATION "plan=1 first-phase=1 fallback=1 crash=300 pause=150 margin=50 walls=50 lag=60 "     \
+              "java-ttl=1500 java-writes=1500 java-slack=160 ttl=1500 hold=1500 idle=200 "         \
+              "delay-us=6000 lease=2000 own-lease=2000 until=20000 "
 /* By the shipped command, which knows no lease below a second. */
 #define TOOL                                                                                                \
     "tame migration=tool off=all level=458767 no-eval=0 no-time=0 margin=20 walls=20 lag=40 java-ttl=2000 " \
@@ -993,6 +1034,35 @@ const sim_scenario sim_scenarios[] = {
      1616, 1,
      TOOL "slow=200000 lose-request=20000 hold=30 idle=2000 delay-us=10000 forgets=2 cast=oA0jB0",
      NULL},
+    {"drop-in", "migrations of all kinds with Java's drop-in, and all that may go wrong with them",
+     1, 300, "migration drop-ins", NULL},
+    {"drop-in-follows",
+     "services with the drop-in go from stamps to tokens and back, beside C and Java", 1, 30,
+     MIGRATION "plan=12321 until=60000 cast=oA0dA0aB0jC0aC1jD1dD1dB0", drop_ins_follow},
+    {"drop-in-queue",
+     "services that hear nothing poll in the queue: each has its turn, and C its own", 1, 40,
+     MIGRATION "first-phase=3 plan=3 cast=oA0dA0dB0dC0aA0aB0aC0aD0", pollers_have_turns},
+    {"drop-in-races", "legacy clients that lose a race leave their stamp: a renewal replaces it", 1,
+     200,
+     MIGRATION
+     "plan=1 first-phase=1 margin=60 walls=60 lag=350 java-slack=470 delay-us=50000 hold=2500 "
+     "attempt=600 java-sleep=1200 idle=900 until=40000 crash=100 lease=2000 own-lease=2000 "
+     "cast=dA0dA0jB0jC0jD0jD0",
+     drop_ins_race},
+    {"drop-in-losers", "the same with quick clients, and holders that count on a lock to its end",
+     1, 150, IN_BRIDGE "cast=dA0dB0jC0jD0", drop_ins_are_beside},
+    {"drop-in-to-the-end", "beside one Java client whose jobs run up to their stamp", 1, 300,
+     IN_BRIDGE "cast=dA0dB0jC0 java-slack=0 lag=10 delay-us=800", drop_ins_are_beside},
+    {"drop-in-late", "garbage is collected between request and reply, and answers are lost", 1, 150,
+     MIGRATION "pause=300 stuck=60000 reset=20000 slow=60000 lose-reply=50000 plan=123210123210 "
+               "attempt=2000 cast=oA0dA0dB0aC0dD0jC0",
+     drop_ins_are_late},
+    {"drop-in-undone",
+     "failovers lose the last step: a service that knows it refuses the one before", 1, 80,
+     MIGRATION "replicas=1 lossy=300 wait-replicas=1 wait-ms=100 cast=oA0oB0dA0aA0dB0aC0dD0",
+     drop_ins_refuse},
+    {"drop-in-tool", "the same with the shipped command, as the runbook says", 1, 60,
+     TOOL "first-phase=-1 plan=12321 cast=oA0oB0dA0jB0aC1jD1dD1dC0", drop_ins_with_tool},
 #endif
     {"quorum", "three, five or seven independent servers, and all that may go wrong with them", 1,
      100, "quorum", NULL},

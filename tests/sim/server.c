@@ -241,8 +241,8 @@ static sim_request read_request(sim_world *w, sim_socket *s, const tl_bytes *arg
     read_script(w, &m);
     size_t n = m.is_script ? m.argc - sim_joined_tail(m.script) : m.argc;
     m.asked = sim_asked_by(s->host, s->boot, sim_hash_words(m.is_script, m.script, m.argv, n));
-    if (s->raw ||
-        (!m.is_script && m.argc < 2)) /* others may say the same; and logins say it, too */
+    if (!m.is_script &&
+        (s->raw || m.argc < 2)) /* others may say the same; and logins say it, too */
         m.asked = sim_asked_by(s->host, s->boot, 0);
     m.token = m.asked->token;
     return m;

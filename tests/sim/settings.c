@@ -175,12 +175,13 @@ static bool remove_actor(sim_config *c, const word *w) {
     return true;
 }
 
-/* Three letters an actor: what it is (t, p, j, b, s, r, a, o; a large letter: with an event loop), its host (A ...), its
+/* Three letters an actor: what it is (t, p, j, b, s, r, a, o, d; a large letter: with an event loop), its host (A ...), its
  * key (0 ...). */
 static bool set_cast(sim_config *c, const word *w) {
     static const char kinds[SIM_KIND_COUNT + 1] = {
-        [SIM_TOKEN] = 't', [SIM_PLAIN] = 'p',  [SIM_JAVA] = 'j', [SIM_BRIDGE] = 'b',
-        [SIM_STAMP] = 's', [SIM_STRICT] = 'r', [SIM_AUTO] = 'a', [SIM_OPERATOR] = 'o'};
+        [SIM_TOKEN] = 't',  [SIM_PLAIN] = 'p',    [SIM_JAVA] = 'j',
+        [SIM_BRIDGE] = 'b', [SIM_STAMP] = 's',    [SIM_STRICT] = 'r',
+        [SIM_AUTO] = 'a',   [SIM_OPERATOR] = 'o', [SIM_DROP_IN] = 'd'};
     c->actors = c->hosts = c->keys = 0;
     c->plain_level = c->no_eval && c->level < FAKE_LEVEL(2, 2, 0);
     for (size_t i = 0; i + 3 <= w->value_n; i += 3) {
@@ -341,6 +342,10 @@ static bool change(sim_config *c, const word *w) {
     }
     if (is(w, "migration"))
         return migrate(c, w);
+    if (!w->value && is(w, "drop-ins")) {
+        sim_config_drop_ins(c);
+        return true;
+    }
     if (w->value && is(w, "off"))
         return switch_off(c, w);
     if (w->value && is(w, "without"))
@@ -376,7 +381,7 @@ void sim_print_settings(FILE *to) {
     (void)fprintf(
         to,
         "CHANGES= kinds of run, and other changes; settings.c says what each does:\n"
-        "  stamps migration[=tool|plain] sentinel cluster-fleet cluster-stamps cluster-atomic[=stamps]\n"
+        "  stamps migration[=tool|plain] drop-ins sentinel cluster-fleet cluster-stamps cluster-atomic[=stamps]\n"
         "  quorum etcd tame rests\n"
         "  off=FAULT,...|all without=ACTOR cast=tA0jB1 skew=MS walls=MS straight-walls same-clocks\n"
         "  ahead distances=100,5 dialect=N rate=A500|S500 slow-clocks=PPM\n");

@@ -65,7 +65,7 @@ bool sim_stamp_binds(const sim_world *w, const sim_actor *a) {
     sim_kind kind = (sim_kind)w->cfg.cast[a->id].kind;
     bool sidecar = !w->cfg.no_eval ||
                    (sim_stamp_watches(w) && (w->legacy || !sim_stamp_by_own_clock(w)));
-    return kind == SIM_TOKEN || kind == SIM_AUTO ||
+    return kind == SIM_TOKEN || kind == SIM_AUTO || kind == SIM_DROP_IN ||
            ((kind == SIM_BRIDGE || kind == SIM_STAMP) && sidecar);
 }
 

@@ -275,6 +275,21 @@
     X(tool_interrupted, "runs interrupted")                                                        \
     X(tool_killed, "runs that ended with their host")
 
+/** With Java's drop-in only. */
+#define SIM_DROP_IN_STATS(X)                                                                       \
+    X(drop_in_takes, "locks taken by services with the drop-in")                                   \
+    X(drop_in_throws, "exceptions in these")                                                       \
+    X(drop_in_takeovers, "stamps taken over by them")                                              \
+    X(drop_in_phases, "new phases that they have heard of")                                        \
+    X(drop_in_refuses, "registers of an older epoch that they have found")                         \
+    X(drop_in_undoes, "requests without a reply, or waits in vain, that they have undone")         \
+    X(drop_in_joins, "polls in the queue")                                                         \
+    X(drop_in_turns, "locks given to those that poll there")                                       \
+    X(drop_in_renewals, "renewals by them")                                                        \
+    X(drop_in_drains, "stamps that they have turned into tokens")                                  \
+    X(drop_in_takes_back, "stamps of losers that they have replaced")                              \
+    X(drop_in_lost, "locks that they have found lost")
+
 typedef struct {
 #define SIM_STAT_FIELD(name, words) int64_t name;
     SIM_STATS(SIM_STAT_FIELD)
@@ -285,5 +300,6 @@ typedef struct {
     SIM_STAMP_STATS(SIM_STAT_FIELD)
     SIM_PHASE_STATS(SIM_STAT_FIELD)
     SIM_TOOL_STATS(SIM_STAT_FIELD)
+    SIM_DROP_IN_STATS(SIM_STAT_FIELD)
 #undef SIM_STAT_FIELD
 } sim_stats;

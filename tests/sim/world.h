@@ -571,7 +571,7 @@ typedef struct {
 } sim_actor_kind;
 
 extern const sim_actor_kind sim_actor_lock, sim_actor_loop, sim_actor_plain, sim_actor_java,
-    sim_actor_operator, sim_actor_migrate;
+    sim_actor_operator, sim_actor_migrate, sim_actor_drop_in;
 
 struct sim_actor {
     const sim_actor_kind *kind;
@@ -739,6 +739,7 @@ typedef struct {
     int fd; /**< -1: none */
     tl_resp *resp;
     bool maybe;   /**< the last request may have been executed, though it has no answer */
+    bool by_text; /**< scripts are sent whole */
     bool moved;   /**< the server is a replica by now, as its last answer says: it connects anew */
     tl_mono sent; /**< before its first byte left */
     sim_ns never_after;
@@ -771,6 +772,8 @@ sim_ns sim_host_when(sim_world *w, const sim_host *host, tl_mono at);
 /** Its wall clock less true time, ns. */
 int64_t sim_host_skew(const sim_world *w, const sim_host *host);
 int64_t sim_host_wall_ms(const sim_world *w, const sim_host *host);
+/** The lease on the phase by which a service with the drop-in may act now. False: by none. */
+bool sim_drop_in_lease(const sim_world *w, const sim_actor *a, sim_lease *ret);
 /** Is a Java client of it between reading the clock and its DEL? */
 bool sim_java_is_busy(const sim_actor *a);
 /** Is one inside its job on this key? */
@@ -829,6 +832,10 @@ static inline size_t sim_joined_tail(uint8_t script) {
     return script == TL_SCRIPT_RENEW ? TL_JOIN_TAIL : script == TL_SCRIPT_REFRESH;
 }
 uint64_t sim_hash_words(bool is_script, uint8_t script, const tl_bytes *argv, size_t argc);
+/** A request that is no machine's is about to be sent: what there is to know of it but its number. */
+void sim_asked_note(sim_world *w, sim_host *host, const sim_asked *what, const tl_command *command);
+/** A request that is no machine's is about to be sent: what there is to know of it but its number. */
+void sim_asked_note(sim_world *w, sim_host *host, const sim_asked *what, const tl_command *command);
 const sim_asked *sim_asked_by(const sim_host *host, int64_t boot, uint64_t hash);
 /** A client logs a line. */
 void sim_observe_log(sim_client *client, const char *line);
