@@ -89,6 +89,20 @@ done
 wait_for $watch 30
 [[ $status == 0 ]] || fail "tidelock's own writes: $status: $(cat "$err")"
 shows 'events +keyspace events for .*: [1-9][0-9]* writes to keys of the namespace, 0 of them without a lifetime'
+# Its own keys beside the locks have no lifetime, and are no locks.
+redis HSET "$register" keys '*' >/dev/null
+redis DEL elsewhere >/dev/null
+set_phase 1 $((epoch += 10))
+migrate advance --yes --watch 1s --monitor 0s >"$out" 2>"$err" &
+watch=$!
+until gone $watch; do
+    "$tidelock" run --protocol auto --namespace 'default' mine -- true || fail "no lock"
+    "$tidelock" run other -- true || fail "no lock"
+done
+wait_for $watch 30
+[[ $status == 0 ]] || fail "tidelock's own keys: $status: $(cat "$err")"
+shows 'events +keyspace events for .*: [1-9][0-9]* writes to keys of the namespace, 0 of them without a lifetime'
+redis HSET "$register" keys 'jobs:*' >/dev/null
 # A subscription that is lost is a gap; it goes on.
 watch --watch 5m
 ended() { (($(redis CLIENT KILL TYPE pubsub) > 0)); }

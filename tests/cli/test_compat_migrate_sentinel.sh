@@ -52,13 +52,16 @@ expect_from 77 "$tidelock" migrate acl
 grep -q "^tidelock: migrate acl: 127.0.0.1:${replica[1]}: " "$err" || fail "who was left out isn't told: $(cat "$err")"
 of "${replica[1]}" -a hunter2 CONFIG SET requirepass '' >/dev/null
 expect 0 "$tidelock" migrate advance --namespace ns --phase 2 --yes
+says '^  acl +SETNX and GETSET are denied to every user of 3 servers: none can lock by them as long as that stays'
 expect 0 "$tidelock" migrate acl
 [[ $(grep -c '^# default is denied them already$' "$out") == 3 ]] || fail "it doesn't see what is denied: $(cat "$out")"
 # By the rules of a user alone, as where the server can't be asked (before 7.0); and by a URL of one server.
 of "$master" ACL SETUSER asker on '>pw' '~*' '&*' +@all -setnx -getset '-acl|dryrun' >/dev/null
 of "$master" ACL SETUSER half on nopass '~*' -@write +@all -setnx >/dev/null
+of "$master" ACL SETUSER part on nopass '~*' +@all -setnx -getset '(+setnx ~x*)' >/dev/null
 TIDELOCK_PASSWORD=pw expect 0 "$tidelock" --url "redis://asker@127.0.0.1:$master" migrate acl
 says '^# default is denied them already$'
 says '^ACL SETUSER half -setnx -getset$'
+says '^ACL SETUSER part -setnx -getset$'
 says '^# Each replica has users of its own: one that may become master needs these too\.$'
 demo stop 2>"$err" || fail "the set isn't ended"

@@ -62,6 +62,13 @@ TEST(other_events_say_nothing_of_a_write) {
     assert_int_equal(seen.events.writes, 0);
 }
 
+/* A pattern like "*" has tidelock's own keys too: its fencing counters have no lifetime. */
+TEST(a_key_of_tidelocks_own_is_no_lock) {
+    assert_int_equal(bare("tidelock:fence:{abc} set, a set, a expire, tidelock:reign set"), 0);
+    assert_int_equal(bare("a set, tidelock:fence:{abc} set, a expire"), 1);
+    assert_int_equal(seen.events.writes, 2);
+}
+
 TEST(a_key_is_named_once) {
     assert_int_equal(bare("a set, a set, b set, a set"), 4);
     assert_int_equal(seen.stragglers, 2);

@@ -35,7 +35,8 @@ static bool is_any_of(tl_bytes word, const char *const *names) {
     return false;
 }
 
-/* Do a user's rules deny a command? For servers that have no ACL DRYRUN. The last rule counts. */
+/* Do a user's rules deny a command? For servers that have no ACL DRYRUN. The last rule counts. A selector,
+ * "(+setnx ~*)", may allow what the rules before it deny. */
 static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
     const char *const allow[] = {plus,       "+@all",  "allcommands", "+@write",
                                  "+@string", "+@fast", NULL},
@@ -45,6 +46,8 @@ static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
 
     while (rules.n > 0) {
         tl_bytes w = tl__bytes_take(&rules, ' ');
+        if (w.n > 0 && w.p[0] == '(')
+            return false;
         denied = is_any_of(w, deny) || (denied && !is_any_of(w, allow));
     }
     return denied;

@@ -59,16 +59,24 @@ static void settle(migrate_events *events) {
     name_key(events->seen, events->key);
 }
 
+/* The key of "__keyspace@0__:KEY". */
+static tl_bytes key_of(tl_bytes channel) {
+    (void)tl__bytes_take(&channel, ':');
+    return channel;
+}
+
 static void wrote(migrate_events *events, tl_bytes channel) {
-    const char *colon = memchr(channel.p, ':', channel.n);
-    size_t n = colon ? (size_t)(colon + 1 - channel.p) : 0;
+    tl_bytes key = key_of(channel);
 
     settle(events);
+    /* A pattern like "*" has tidelock's own keys too. Its fencing counters have no lifetime. */
+    if (tl__bytes_starts(key, "tidelock:"))
+        return;
     events->seen->events.writes++;
     events->open = true;
     events->open_ms = moment_ms();
     events->channel = tl__bytes_hash(0, channel);
-    tl__bytes_print(events->key, sizeof events->key, tl__bytes(channel.p + n, channel.n - n));
+    tl__bytes_print(events->key, sizeof events->key, key);
 }
 
 /* From Redis 8.2 on a write may report these too. */
