@@ -7,7 +7,7 @@ start_server
 
 # ---- wrong usage ------------------------------------------------------------------------------------
 expect_line 64 'init\|.* is missing' migrate
-expect_line 64 'unknown argument forward: say init, status, advance' migrate forward
+expect_line 64 'unknown argument forward: say survey, init, status, advance' migrate forward
 expect_line 64 'too many arguments' migrate status now
 expect_line 64 'PATTERN is missing' migrate init --yes
 expect_line 64 '1 to 512 bytes' migrate init --yes --keys ''
@@ -19,9 +19,9 @@ expect_line 64 '--lease: 1s to 10m' migrate init --yes --keys x --lease 999ms
 expect_line 64 '--lease: 1s to 10m' migrate init --yes --keys x --lease 601s
 expect_line 64 '--phase' migrate init --yes --keys x --phase 4
 expect_line 64 'say seconds' migrate init --yes --keys x --lease 30
-expect_line 64 '--keys is for init' migrate status --keys x
+expect_line 64 '--keys is for init, survey, and sweep of a cluster' migrate status --keys x
 expect_line 64 '--phase is for init, advance and rollback' migrate sweep --phase 1
-expect_line 64 '--watch is for advance' migrate rollback --yes --watch 1s
+expect_line 64 '--watch is for advance and survey' migrate rollback --yes --watch 1s
 expect_line 64 'with --watch 0s it doesn.t look for legacy clients.*: add --force' migrate advance --yes --watch 0s
 expect_line 64 '--force requires --watch 0s' migrate advance --yes --watch 1s --force
 expect_line 64 '--force is for advance' migrate rollback --yes --force
@@ -31,7 +31,7 @@ expect_line 64 '--yes is for init, advance and rollback' migrate sweep --yes
 expect_line 64 '--dry-run is for sweep' migrate status --dry-run
 expect_line 64 '--history is for status' migrate clients --history
 expect_line 64 '--again is for init' migrate advance --yes --again
-expect_line 64 '--json is for status, clients and sweep' migrate advance --yes --json
+expect_line 64 '--json is for status, clients, survey and sweep' migrate advance --yes --json
 for word in advance rollback 'init --keys x'; do
     # shellcheck disable=SC2086
     expect_line 64 "no terminal to ask on: confirm with --yes" migrate $word

@@ -117,6 +117,7 @@ for page in pages:
             l = re.sub(r"/var/(log|lib)/[^ ]*/|/var/log/", work + "/there/", l)
             l = l.replace("--watch 1d", "--watch 1s").replace("--phase 1", "--phase 1 --lease 1s")
             l = l.replace("jobs:", "cron:").replace("redis-cli ", "redis-cli -s %s " % socket)
+            if l.startswith("tidelock migrate survey"): l += " --watch 1s --monitor 1s"
             if re.match(r"tidelock migrate (init|advance)", l) and "--yes" not in l: l += " --yes"
             if re.match(r"tidelock break", l) and "--yes" not in l: l += " --yes" if "#" not in l else ""
             l = re.sub(r"^(tidelock break \S+)  .*", r"\1 --yes", l)

@@ -55,6 +55,8 @@ static void take_line(skew_listen *listening, tl_bytes line) {
         listening->strange++;
         return;
     }
+    if (listening->options.each)
+        listening->options.each(listening->options.each_ctx, &heard);
     if (is_wanted(listening, &heard) && !heard.word[2].cut)
         kind = skew_stamp_read(listening->options.dialect,
                                tl__bytes(heard.word[2].bytes, heard.word[2].n), heard.stamp_us,

@@ -15,6 +15,8 @@ typedef struct {
     const char *keys; /**< a glob of the locks' keys; NULL: any */
     const skew_dialect *dialect;
     skew_model model;
+    void (*each)(void *ctx, const skew_heard *heard); /**< NULL, or called for each command */
+    void *each_ctx;
 } skew_listen_options;
 
 struct skew_listen {

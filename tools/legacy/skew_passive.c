@@ -360,7 +360,7 @@ static int ascending(const void *a, const void *b) {
 
 /* Estimates the lifetime from the median host, since most clocks are right; whole seconds if one is
  * near. */
-static int64_t estimate_us(const skew_host *hosts, int count) {
+int64_t skew_passive_lifetime_us(const skew_host *hosts, int count) {
     int64_t middle[SKEW_HOSTS_MAX];
     int n = 0;
 
@@ -381,7 +381,7 @@ void skew_passive_judge(const skew_model *model, skew_host *hosts, int count) {
 
     if (!estimate && (!GUARD(lifetime_is_theirs) || !is_shifted(model, hosts, count, &hull)))
         return;
-    int64_t lifetime_us = estimate ? estimate_us(hosts, count) : 0;
+    int64_t lifetime_us = estimate ? skew_passive_lifetime_us(hosts, count) : 0;
     for (int i = 0; i < count; i++) {
         skew_host *host = &hosts[i];
         if (!is_measured(host))

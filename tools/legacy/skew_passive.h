@@ -88,3 +88,7 @@ int skew_passive_hosts(const skew_passive *passive, int64_t now_us, int64_t step
 /** Call after all hosts were added: is the lifetime credible? If not, or if it is only estimated,
  *  the offsets of passive hosts become relative. */
 void skew_passive_judge(const skew_model *model, skew_host *hosts, int count);
+
+/** The lifetime that the hosts' sums suggest: `hosts` as skew_passive_hosts adds them for an unknown lifetime.
+ *  0: none was measured. */
+int64_t skew_passive_lifetime_us(const skew_host *hosts, int count);

@@ -2,6 +2,8 @@
  * Reads stamps as readings of clocks. Writers round down to their unit; those that write decimals
  * round to the nearest one.
  */
+#include <stdio.h>
+
 #include "legacy/skew_stamp.h"
 #include "ground/guard.h"
 
@@ -78,4 +80,32 @@ tl_interval skew_stamp_over_us(const skew_dialect *dialect) {
 
     return (tl_interval){-unit,
                          unit + GUARD(stamp_writers_add) * (int64_t)dialect->plus_ms * US_PER_MS};
+}
+
+/* ---- any dialect ------------------------------------------------------------------------------- */
+
+static void put_name(char dialects[SKEW_ALIKE_SIZE], const skew_dialect *dialect) {
+    size_t n = strlen(dialects);
+
+    (void)snprintf(dialects + n, SKEW_ALIKE_SIZE - n, "%s%s", n ? ", " : "", dialect->name);
+}
+
+bool skew_stamp_guess(const skew_dialect *given, tl_bytes text, int64_t now_us, tl_interval *ret_us,
+                      char dialects[SKEW_ALIKE_SIZE]) {
+    int64_t now_ms = now_us / US_PER_MS;
+    const skew_dialect *first = given;
+
+    dialects[0] = '\0';
+    *ret_us = (tl_interval){0, 0};
+    if (!given || tl__dialect_read(given, text, now_ms).kind != TL_STAMP_GOOD)
+        first = tl__dialect_guess(text, now_ms);
+    if (!first)
+        return false;
+    *ret_us = reading(first, text, tl__dialect_read(first, text, now_ms).written_ms);
+    put_name(dialects, first);
+    for (unsigned i = 0; tl__dialect_at(i); i++)
+        if (tl__dialect_at(i) != first &&
+            tl__dialect_read(tl__dialect_at(i), text, now_ms).kind == TL_STAMP_GOOD)
+            put_name(dialects, tl__dialect_at(i));
+    return true;
 }

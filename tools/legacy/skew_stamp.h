@@ -30,3 +30,10 @@ int64_t skew_stamp_resolution_us(const skew_dialect *dialect);
  *  agree, us: earliest (negative) and latest. Rounding causes the difference, and the time that
  *  writers add. */
 tl_interval skew_stamp_over_us(const skew_dialect *dialect);
+
+/** Read a value that may be a stamp of any dialect. `given`: the dialect that counts if the value fits it; NULL: the
+ *  first one that the value fits. *ret_us: as skew_stamp_read. dialects:
+ *  the names of all dialects that write such values, the one that was read first. False: no dialect does. */
+#define SKEW_ALIKE_SIZE 160
+bool skew_stamp_guess(const skew_dialect *given, tl_bytes text, int64_t now_us, tl_interval *ret_us,
+                      char dialects[SKEW_ALIKE_SIZE]);

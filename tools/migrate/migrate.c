@@ -14,6 +14,7 @@
 #include "migrate/migrate.h"
 #include "migrate/migrate_metrics.h"
 #include "migrate/migrate_show.h"
+#include "migrate/migrate_survey.h"
 #include "migrate/migrate_traffic.h"
 
 #define AT(member) offsetof(migrate_options, member)
@@ -21,11 +22,11 @@
 
 static const opt options[] = {
     {0, "namespace", OPT_TEXT, AT(name), "NS", "the namespace (default)", 0, 0},
-    {0, "keys", OPT_TEXT, AT(keys), "PATTERN",
-     "init, sweep of a cluster: a glob that only its locks match", 0, 0},
+    {0, "keys", OPT_TEXT, AT(keys), "PATTERN", "init, survey, cluster's sweep: glob of the locks",
+     0, 0},
     {'y', "yes", OPT_FLAG, AT(yes), NULL, "init, advance, rollback: don't ask", 0, 0},
     {0, "dry-run", OPT_FLAG, AT(dry_run), NULL, "sweep: only print what would be removed", 0, 0},
-    {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, sweep: one line of JSON", 0, 0},
+    {0, "json", OPT_FLAG, AT(json), NULL, "status, clients, survey, sweep: in JSON", 0, 0},
     OPT_RARE_FOLLOW,
     {0, "format", OPT_CHOICE, AT(format), "text|json", "json: as --json", 0, 0},
     {0, "phase", OPT_NUMBER, AT(phase), "N",
@@ -36,9 +37,15 @@ static const opt options[] = {
     {0, "again", OPT_FLAG, AT(again), NULL,
      "init: change the keys, or repair a register that went back", 0, 0},
     {0, "watch", OPT_DURATION, AT(watch_ms), "D",
-     "advance to phase 2: watch for legacy clients for D (the lease)", 0, 0},
+     "advance to phase 2: watch for legacy clients for D (the lease). survey: read keys for D (until all are "
+     "read, 10s at least, 10m at most)",
+     0, 0},
     {0, "monitor", OPT_DURATION, AT(monitor_ms), "D",
-     "advance to phase 2: of that time, read MONITOR for D (10s, when in doubt)", 0, 0},
+     "advance to phase 2: of that time, read MONITOR for D (10s, when in doubt). survey: then read "
+     "MONITOR for D, at each master in turn (not at all)",
+     0, 0},
+    {0, "rate", OPT_NUMBER, AT(rate), "N", "survey: read at most N keys a second (20000)", 100,
+     1000000},
     {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: don't look for legacy clients at all",
      0, 0},
     {0, "wait", OPT_DURATION, AT(wait_ms), "D",
@@ -147,7 +154,8 @@ enum {
     STATUS_ONLY = 16,
     REPORTS = 32,
     MOVES = 64,
-    NO_PHASE = 128
+    NO_PHASE = 128,
+    LOOKS = 256
 };
 
 static const struct {
@@ -155,6 +163,7 @@ static const struct {
     unsigned takes;
     int (*function)(migrate_work *w);
 } words_known[] = {
+    {"survey", LOOKS | REPORTS | NO_PHASE, migrate_survey},
     {"init", INIT_ONLY | ASKS, migrate_init},
     {"status", STATUS_ONLY | REPORTS, status},
     {"advance", STEP_ONLY | MOVES | ASKS, migrate_advance},
@@ -172,20 +181,24 @@ static int check_options(const char *word, unsigned takes, const migrate_options
         unsigned needs;
         const char *name, *whose;
     } all[] = {
-        {options->keys != NULL, INIT_ONLY | SWEEP_ONLY, "--keys", "init, and sweep of a cluster"},
+        {options->keys != NULL, INIT_ONLY | SWEEP_ONLY | LOOKS, "--keys",
+         "init, survey, and sweep of a cluster"},
         {options->phase != MIGRATE_NOT_GIVEN, INIT_ONLY | MOVES, "--phase",
          "init, advance and rollback"},
         {options->lease_ms != MIGRATE_NOT_GIVEN, INIT_ONLY, "--lease", "init"},
         {options->again, INIT_ONLY, "--again", "init"},
-        {options->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--watch", "advance"},
-        {options->monitor_ms != MIGRATE_NOT_GIVEN, STEP_ONLY, "--monitor", "advance"},
+        {options->watch_ms != MIGRATE_NOT_GIVEN, STEP_ONLY | LOOKS, "--watch",
+         "advance and survey"},
+        {options->monitor_ms != MIGRATE_NOT_GIVEN, STEP_ONLY | LOOKS, "--monitor",
+         "advance and survey"},
+        {options->rate != 0, LOOKS, "--rate", "survey"},
         {options->force, STEP_ONLY, "--force", "advance"},
         {options->wait_ms != MIGRATE_NOT_GIVEN, MOVES, "--wait", "advance and rollback"},
         {options->yes, ASKS, "--yes", "init, advance and rollback"},
         {options->dry_run, SWEEP_ONLY, "--dry-run", "sweep"},
         {options->history, STATUS_ONLY, "--history", "status"},
         {options->metrics != NULL, STATUS_ONLY, "--metrics", "status"},
-        {options->json || options->format, REPORTS, "--json", "status, clients and sweep"},
+        {options->json || options->format, REPORTS, "--json", "status, clients, survey and sweep"},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -194,9 +207,19 @@ static int check_options(const char *word, unsigned takes, const migrate_options
     return 0;
 }
 
-static int check_waits(const migrate_options *options) {
+static int check_looks(const migrate_options *options) {
+    if (options->watch_ms == 0)
+        return fail(STATUS_USAGE, "migrate survey: --watch: at least 1ms");
+    if (options->monitor_ms > INT64_C(3600000))
+        return fail(STATUS_USAGE, "migrate survey: --monitor: 1h at most");
+    return 0;
+}
+
+static int check_waits(unsigned takes, const migrate_options *options) {
     if (options->watch_ms > INT64_C(31) * 86400000 || options->wait_ms > INT64_C(31) * 86400000)
         return fail(STATUS_USAGE, "migrate: --watch and --wait: 31d at most");
+    if (takes & LOOKS)
+        return check_looks(options);
     if (options->watch_ms == 0 && !options->force)
         return fail(
             STATUS_USAGE,
@@ -222,7 +245,7 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
     if (options->lease_ms != MIGRATE_NOT_GIVEN &&
         (options->lease_ms < MIGRATE_LEASE_LEAST_MS || options->lease_ms > MIGRATE_LEASE_MOST_MS))
         return fail(STATUS_USAGE, "migrate init: --lease: 1s to 10m");
-    if (check_waits(options))
+    if (check_waits(takes, options))
         return STATUS_USAGE;
     if (options->metrics && outfile_check("migrate status: --metrics", options->metrics))
         return STATUS_CONFIG;
@@ -249,7 +272,8 @@ static int check_cluster(const char *word, unsigned takes, const migrate_options
 }
 
 static int work_on(migrate_work *work, int (*function)(migrate_work *w)) {
-    bool reads = function != migrate_acl && !work->migration.by_cluster; /* acl needs no scripts */
+    bool reads = function != migrate_acl && function != migrate_survey && /* acl needs no scripts */
+                 !work->migration.by_cluster;
     if (signals_begin(&work->sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     int result = reads ? migrate_read(&work->migration, &work->view) : 0;
@@ -270,8 +294,8 @@ static int migrate_function(const server *where, const void *given, const operan
         i++;
     if (i == WORDS)
         return fail(STATUS_USAGE,
-                    "migrate: unknown argument %.40s: say init, status, advance, rollback, sweep, "
-                    "clients or acl; see: tidelock help migrate",
+                    "migrate: unknown argument %.40s: say survey, init, status, advance, rollback, "
+                    "sweep, clients or acl; see: tidelock help migrate",
                     work.word);
     unsigned takes = words_known[i].takes;
     int result = check_options(work.word, takes, work.options);
@@ -291,9 +315,10 @@ static int migrate_function(const server *where, const void *given, const operan
 
 const command migrate_row = {
     .name = "migrate",
-    .usage = "[options] init|status|advance|rollback|sweep|clients|acl",
+    .usage = "survey|init|status|advance|rollback|sweep|clients|acl",
     .help = "migrate a namespace's locks from legacy stamps to tokens",
-    .notes = "  init      register a namespace: its keys, and the phase to begin in\n"
+    .notes = "  survey    look for legacy locks and their clients; propose options\n"
+             "  init      register a namespace: its keys, and the phase to begin in\n"
              "  status    print its phase, its clients, and what blocks the next phase\n"
              "  advance   go to the next phase, once nothing blocks it\n"
              "  rollback  go to the previous phase\n"
@@ -305,8 +330,8 @@ const command migrate_row = {
         (const status_row[]){
             {STATUS_OK, "done", "done; also of *status*, whatever it prints"},
             {STATUS_USAGE, NULL,
-             "wrong usage. Also a *redis+cluster://* URL, except for *sweep* and *acl*; see *A "
-             "CLUSTER*"},
+             "wrong usage. Also a *redis+cluster://* URL, except for *survey*, *sweep* and *acl*; see "
+             "*A CLUSTER*"},
             {STATUS_UNAVAILABLE, "server unreachable",
              "the server was not reached, or is a replica. Or not all replicas have confirmed the "
              "present epoch, or a change"},
@@ -327,6 +352,14 @@ const command migrate_row = {
                                      {"blocker", members_of_blocker},
                                      {"change", members_of_change},
                                      {"sweep", members_of_sweep},
+                                     {"survey", members_of_survey},
+                                     {"surveyed", members_of_surveyed},
+                                     {"pattern", members_of_pattern},
+                                     {"form", members_of_form},
+                                     {"samples", members_of_samples},
+                                     {"user", members_of_user},
+                                     {"offset", members_of_offset},
+                                     {"suggestion", members_of_suggestion},
                                      {NULL, NULL}},
     .options = options,
     .defaults = &defaults,

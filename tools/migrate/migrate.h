@@ -10,7 +10,7 @@
 
 typedef struct {
     const char *name, *keys, *metrics;
-    int phase;
+    int phase, rate;
     int64_t lease_ms, watch_ms, monitor_ms, wait_ms;
     bool force;
     bool yes, again, dry_run, history, json;
@@ -45,7 +45,8 @@ int migrate_advance(migrate_work *work); /* migrate_step.c */
 int migrate_rollback(migrate_work *work);
 int migrate_sweep(migrate_work *work); /* migrate_sweep.c */
 extern const member members_of_sweep[];
-int migrate_acl(migrate_work *work); /* migrate_acl.c */
+int migrate_acl(migrate_work *work);    /* migrate_acl.c */
+int migrate_survey(migrate_work *work); /* migrate_survey.c */
 
 /** Which users of the servers that may be or become master may use the legacy clients' commands? Adds to
  *  `ret` the reasons against this step: the master denies a command to legacy clients, but a server that

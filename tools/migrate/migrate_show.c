@@ -236,16 +236,21 @@ void migrate_show_sources(const migrate_traffic *traffic, FILE *out) {
     }
 }
 
-static void show_step(const char *what, int to, const migrate_blockers *blockers, FILE *out) {
-    if (to < 0 || to >= PHASES)
-        return;
-    (void)fprintf(out, "\n%s: phase %d (%s)%s\n", what, to, migrate_phase_name(to),
+void migrate_show_blockers(int to, const migrate_blockers *blockers, FILE *out) {
+    (void)fprintf(out, "phase %d (%s)%s\n", to, migrate_phase_name(to),
                   blockers->count ? " is blocked:" : ": nothing blocks it");
     for (int i = 0; i < blockers->count; i++)
         (void)fprintf(out, "  - %s\n    who:  %s\n    do:   %s\n", blockers->item[i].what,
                       blockers->item[i].who, blockers->item[i].todo);
     if (blockers->more)
         (void)fprintf(out, "  - and %d more\n", blockers->more);
+}
+
+static void show_step(const char *what, int to, const migrate_blockers *blockers, FILE *out) {
+    if (to < 0 || to >= PHASES)
+        return;
+    (void)fprintf(out, "\n%s: ", what);
+    migrate_show_blockers(to, blockers, out);
 }
 
 static void show_history(const migrate_status *status, FILE *out) {
@@ -435,7 +440,7 @@ static json_t *bunch_json(const migrate_bunch *bunch) {
                      (json_int_t)bunch->over, examples_of_bunch, examples);
 }
 
-static json_t *step_json(int to, const migrate_blockers *blockers) {
+json_t *migrate_step_json(int to, const migrate_blockers *blockers) {
     if (to < 0 || to >= PHASES)
         return json_null();
     json_t *list = json_array();
@@ -533,8 +538,8 @@ json_t *migrate_status_json(const migrate_status *status) {
     js_set(&json, java_of_status, js_text(migrate_java(java, view, status->locks)));
     js_set(&json, clients_of_status, migrate_clients_json(view));
     js_set(&json, evidence_of_status, evidence_json(status));
-    js_set(&json, next_of_status, step_json(ok ? phase + 1 : -1, &status->next));
-    js_set(&json, back_of_status, step_json(ok ? phase - 1 : -1, &status->back));
+    js_set(&json, next_of_status, migrate_step_json(ok ? phase + 1 : -1, &status->next));
+    js_set(&json, back_of_status, migrate_step_json(ok ? phase - 1 : -1, &status->back));
     if (status->history)
         js_set(&json, history_of_status, history_json(status));
     return json;

@@ -29,6 +29,10 @@ extern const member members_of_status[], members_of_register[], members_of_evide
 /** Show what is known of legacy clients, by source, and what each source can't show. */
 void migrate_show_sources(const migrate_traffic *traffic, FILE *out);
 
+/** Show what blocks the phase; as JSON, null for a phase that does not exist. */
+void migrate_show_blockers(int to, const migrate_blockers *blockers, FILE *out);
+json_t *migrate_step_json(int to, const migrate_blockers *blockers);
+
 /** Show the clients, expired ones too. */
 void migrate_show_clients(const migrate_view *view, FILE *out);
 json_t *migrate_clients_json(const migrate_view *view);

@@ -1,0 +1,252 @@
+/*
+ * What a survey makes of locks, commands and connections: each key counts once, families are joined only if
+ * they are alike, and the lines to type are quoted.
+ */
+#include "tests.h"
+#include "legacy/migrate_record.h"
+#include "migrate/migrate_survey.h"
+
+#define NOW_MS INT64_C(1763700000000)
+#define NOW_US (NOW_MS * 1000)
+
+const char *show_ms(char buf[DURATION_SHOWN], int64_t ms) {
+    (void)snprintf(buf, DURATION_SHOWN, "%lld ms", (long long)ms);
+    return buf;
+}
+
+static migrate_view view;
+static survey made;
+
+static int begin(void **state) {
+    (void)state;
+    view = (migrate_view){.name = "default", .now_us = NOW_US};
+    made = (survey){.view = &view, .name = "default", .keys = "*", .whole = true};
+    return found_begin(&made.found) && heard_begin(&made.heard) ? 0 : -1;
+}
+
+static int end(void **state) {
+    (void)state;
+    found_end(&made.found);
+    heard_end(&made.heard);
+    return 0;
+}
+
+/* A stamp that ends in so many ms. */
+static found_family *stamp(const char *key, int64_t left_ms, const char *dialects) {
+    tl_lock_info info = {.protocol = TL_TIMESTAMP, .guessed = true, .stamp_left_ms = left_ms};
+    return found_learn(&made.found, &view, tl__bytes_of(key), &info, dialects);
+}
+
+static void token(const char *key) {
+    tl_lock_info info = {.protocol = TL_TOKEN, .remaining_ms = 1000, .stamp_left_ms = INT64_MIN};
+    (void)found_learn(&made.found, &view, tl__bytes_of(key), &info, "");
+}
+
+static const char *pattern(int i) {
+    static char buf[NAMES_PATTERN];
+    assert_true(i < made.found.families);
+    return names_pattern(buf, &made.found.family[i].names);
+}
+
+/* ---- families ------------------------------------------------------------------------------------ */
+
+TEST_WITH(a_key_counts_once, begin, end) {
+    assert_non_null(stamp("jobs:a", 1000, "java"));
+    assert_null(stamp("jobs:a", 900, "java"));
+    assert_non_null(stamp("jobs:b", -1, "java"));
+    assert_int_equal(made.found.families, 1);
+    assert_int_equal(made.found.family[0].stamps, 2);
+    assert_int_equal(made.found.family[0].over, 1);
+    assert_int_equal(made.found.family[0].locks.strays.count, 2);
+    assert_int_equal(made.found.family[0].form[0].count, 2);
+    assert_int_equal(made.found.family[0].left_most_ms, 1000);
+}
+
+TEST_WITH(alike_families_are_one_pattern, begin, end) {
+    (void)stamp("jobs:import:a", 1000, "java");
+    (void)stamp("jobs:export:b", 1000, "java");
+    (void)stamp("cron:x", 1000, "java");
+    found_join(&made.found);
+    assert_int_equal(made.found.families, 2);
+    assert_string_equal(pattern(0), "jobs:*");
+    assert_int_equal(made.found.family[0].locks.strays.count, 2);
+    assert_string_equal(made.found.family[0].locks.strays.example[1].key, "jobs:export:b");
+    assert_string_equal(pattern(1), "cron:*");
+}
+
+TEST_WITH(families_that_differ_stay_apart, begin, end) {
+    (void)stamp("app:lock:a", 1000, "java");
+    (void)stamp("app:seen:a", -2 * FOUND_OLD_MS, "java");
+    (void)stamp("app:cron:a", 1000, "redis-doc");
+    token("app:token:a");
+    found_join(&made.found);
+    assert_int_equal(made.found.families, 4);
+    assert_string_equal(pattern(0), "app:lock:*");
+    assert_true(survey_counts(&made.found.family[0]));
+    assert_false(survey_counts(&made.found.family[1])); /* old */
+    assert_true(survey_counts(&made.found.family[2]));
+    assert_false(survey_counts(&made.found.family[3]));
+}
+
+TEST_WITH(a_family_that_is_written_is_not_old, begin, end) {
+    (void)stamp("jobs:a", -2 * FOUND_OLD_MS, "java");
+    assert_true(found_is_old(&made.found.family[0]));
+    (void)found_heard(&made.found, tl__bytes_of("jobs:a"), "java");
+    assert_false(found_is_old(&made.found.family[0]));
+}
+
+TEST_WITH(families_beyond_the_room_are_counted, begin, end) {
+    char key[16];
+    for (int i = 0; i < FOUND_FAMILIES + 3; i++) {
+        (void)snprintf(key, sizeof key, "%c%c%c:x", 'a' + i % 26, 'a' + i / 26 % 26, 'a' + i / 676);
+        (void)stamp(key, 1000, "java");
+    }
+    assert_int_equal(made.found.families, FOUND_FAMILIES);
+    assert_int_equal(made.found.dropped, 3);
+}
+
+/* ---- MONITOR ------------------------------------------------------------------------------------- */
+
+static void says(int64_t at_ms, const char *client, const char *words) {
+    char line[300];
+    skew_heard heard_line;
+
+    (void)snprintf(line, sizeof line, "%lld.%06lld [0 %s] %s", (long long)((NOW_MS + at_ms) / 1000),
+                   (long long)((NOW_MS + at_ms) % 1000 * 1000), client, words);
+    assert_true(skew_monitor_read(tl__bytes_of(line), &heard_line));
+    heard_learn(&made.heard, &made.found, &heard_line);
+}
+
+static void takes(int64_t at_ms, const char *client, const char *command, const char *key,
+                  int64_t life_ms) {
+    char words[200];
+    (void)snprintf(words, sizeof words, "\"%s\" \"%s\" \"%lld\"", command, key,
+                   (long long)(NOW_MS + at_ms + life_ms));
+    says(at_ms, client, words);
+}
+
+TEST_WITH(commands_show_lifetimes_holds_and_delays, begin, end) {
+    takes(0, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    says(250, "10.0.0.5:1000", "\"DEL\" \"jobs:a\"");
+    takes(1000, "10.0.0.6:2000", "SETNX", "jobs:a", 30000);
+    says(1001, "10.0.0.6:2000", "\"GET\" \"jobs:a\"");
+    takes(1040, "10.0.0.6:2000", "GETSET", "jobs:a", 30000);
+    says(1140, "10.0.0.6:2000", "\"del\" \"jobs:a\"");
+    says(1150, "10.0.0.6:2000", "\"del\" \"jobs:a\""); /* it has none any more */
+    const found_family *family = &made.found.family[0];
+    assert_int_equal(family->takes, 3);
+    assert_int_equal(family->lifetimes.count, 3);
+    assert_int_equal(family->lifetimes.least_ms, 30000);
+    assert_int_equal(family->holds.count, 2);
+    assert_int_equal(family->holds.least_ms, 100);
+    assert_int_equal(family->holds.most_ms, 250);
+    assert_int_equal(made.heard.delays.count, 1);
+    assert_int_equal(made.heard.delays.most_ms, 40);
+    assert_int_equal(made.heard.clients, 2);
+    assert_int_equal(made.heard.client[1].takes, 2);
+    assert_string_equal(made.heard.client[1].host, "10.0.0.6");
+    assert_string_equal(made.heard.client[1].key[0], "jobs:a");
+    assert_string_equal(family->form[0].dialects, "java, jedis-lock, node-ms");
+}
+
+TEST_WITH(other_commands_show_nothing, begin, end) {
+    says(0, "10.0.0.5:1000", "\"SETNX\" \"jobs:a\" \"hello\"");
+    says(0, "10.0.0.5:1000", "\"SET\" \"jobs:a\" \"1763700060000\"");
+    says(0, "10.0.0.5:1000", "\"DEL\" \"jobs:a\"");
+    made.heard.keys = "jobs:*";
+    takes(0, "10.0.0.5:1000", "SETNX", "cron:a", 60000);
+    assert_int_equal(made.found.families, 0);
+    assert_int_equal(made.heard.clients, 0);
+}
+
+TEST_WITH(a_client_is_known_by_the_list, begin, end) {
+    takes(0, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    heard_list(&made.heard,
+               tl__bytes_of("id=1 addr=10.0.0.5:1000 name=web cmd=del user=app lib-name=jedis "
+                            "lib-ver=5.1.0\n"
+                            "id=2 addr=[fe80::1]:7 name= cmd=getset user=default\n"
+                            "id=3 addr=10.0.0.7:1 name= cmd=evalsha user=default lib-name=jedis\n"
+                            "id=4 addr=10.0.0.8:1 name= cmd=get user=default\n"),
+               true);
+    assert_int_equal(made.heard.clients, 2);
+    assert_string_equal(made.heard.client[0].row.library, "jedis");
+    assert_string_equal(made.heard.client[1].host, "fe80::1");
+    assert_int_equal(made.heard.connections, 4);
+    assert_int_equal(made.heard.others, 3);
+    heard_list(&made.heard, tl__bytes_of("id=2 addr=[fe80::1]:7 name= cmd=ping\n"), true);
+    assert_string_equal(made.heard.client[1].row.command, "getset");
+    assert_int_equal(made.heard.connections, 1);
+}
+
+/* ---- conclusions --------------------------------------------------------------------------------- */
+
+TEST_WITH(the_lines_to_type_are_quoted_and_have_the_values, begin, end) {
+    char line[SURVEY_LINE];
+    (void)stamp("it's:a,1", 1000, "redis-doc, rb-resque");
+    (void)stamp("it's:a,2", 1000, "redis-doc, rb-resque");
+    survey_conclude(&made);
+    const found_family *family = &made.found.family[0];
+    assert_string_equal(survey_init_line(line, &made, family),
+                        "tidelock migrate init --namespace default --keys 'it'\\''s:*' --phase 1 "
+                        "--lease 30s");
+    assert_string_equal(survey_client_line(line, &made, family),
+                        "tidelock run --protocol auto --namespace 'it'\\''s:*=default' --dialect "
+                        "redis-doc --clock-skew-max 1s --legacy-delay-max 500ms --legacy-ttl-min "
+                        "60s KEY -- COMMAND");
+    made.by_cluster = true;
+    assert_string_equal(survey_client_line(line, &made, family),
+                        "tidelock run --protocol bridge --dialect redis-doc --clock-skew-max 1s "
+                        "--legacy-delay-max 500ms --legacy-ttl-min 60s KEY -- COMMAND");
+}
+
+TEST_WITH(several_patterns_are_several_namespaces, begin, end) {
+    char line[SURVEY_LINE];
+    (void)stamp("jobs:a", 1000, "java");
+    (void)stamp("cron:a", 1000, "java");
+    (void)stamp("cron/a", 1000, "java");
+    survey_conclude(&made);
+    assert_non_null(
+        strstr(survey_init_line(line, &made, &made.found.family[0]), "--namespace jobs --keys"));
+    assert_non_null(
+        strstr(survey_init_line(line, &made, &made.found.family[1]), "--namespace cron --keys"));
+    assert_non_null(
+        strstr(survey_init_line(line, &made, &made.found.family[2]), "--namespace cron-3 --keys"));
+    made.keys = "c*";
+    made.keys_given = true;
+    assert_non_null(strstr(survey_init_line(line, &made, NULL), "--namespace default --keys 'c*'"));
+}
+
+TEST_WITH(before_init_each_phase_is_judged, begin, end) {
+    (void)stamp("jobs:a", 1000, "java");
+    survey_conclude(&made);
+    for (int i = 0; i < PHASES; i++) {
+        assert_true(made.judged[i]);
+        assert_int_equal(made.phase[i].count, i >= PHASE_DRAIN);
+    }
+}
+
+TEST_WITH(an_unfinished_scan_proves_nothing, begin, end) {
+    made.whole = false;
+    survey_conclude(&made);
+    assert_int_equal(made.phase[PHASE_BRIDGE].count, 0);
+    assert_int_equal(made.phase[PHASE_TOKEN].count, 1);
+    assert_non_null(strstr(made.phase[PHASE_TOKEN].item[0].what, "did not reach all keys"));
+}
+
+TEST_WITH(a_register_is_judged_by_its_own_keys, begin, end) {
+    view.reg = (migrate_register){
+        .there = true, .readable = true, .phase = 1, .epoch = 1, .keys = "x:*"};
+    (void)stamp("jobs:a", 1000, "java");
+    made.registered.whole = true;
+    survey_conclude(&made);
+    assert_true(made.judged[0] && !made.judged[1] && made.judged[2] && !made.judged[3]);
+    assert_int_equal(made.phase[2].count, 0);
+}
+
+TEST_WITH(what_is_not_read_is_kept_up_to_a_bound, begin, end) {
+    for (int i = 0; i < SURVEY_UNREAD + 5; i++)
+        survey_unread(&made, "part %d", i);
+    assert_int_equal(made.unreads, SURVEY_UNREAD);
+    assert_string_equal(made.unread[0], "part 0");
+    assert_string_equal(made.unread[SURVEY_UNREAD - 1], "and more");
+}

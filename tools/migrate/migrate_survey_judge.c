@@ -1,0 +1,223 @@
+/*
+ * The conclusions of a survey, and the commands that follow from them. Pure.
+ */
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "migrate/migrate_survey.h"
+
+void survey_unread(survey *survey, const char *format, ...) {
+    va_list args;
+
+    if (survey->unreads == SURVEY_UNREAD)
+        return;
+    char *text = survey->unread[survey->unreads++];
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof survey->unread[0], format, args);
+    va_end(args);
+    if (survey->unreads == SURVEY_UNREAD)
+        (void)snprintf(text, sizeof survey->unread[0], "and more");
+}
+
+bool survey_counts(const found_family *family) {
+    return found_is_legacy(family) && !found_is_old(family);
+}
+
+/* ---- facts ------------------------------------------------------------------------------------- */
+
+static void add_samples(found_samples *into, const found_samples *other) {
+    int64_t count = into->count + other->count;
+
+    if (other->count == 0)
+        return;
+    found_sample(into, other->least_ms, other->most_ms);
+    into->count = count;
+}
+
+static void add_facts(survey_facts *facts, const found_family *family) {
+    add_samples(&facts->lifetimes, &family->lifetimes);
+    add_samples(&facts->holds, &family->holds);
+    if (family->left_most_ms > facts->left_most_ms)
+        facts->left_most_ms = family->left_most_ms;
+}
+
+/* ---- phases ------------------------------------------------------------------------------------ */
+
+/* Before init: could the namespace begin in each phase? */
+static void judge_beginning(survey *survey, const migrate_locks *locks) {
+    for (int phase = 0; phase < PHASES; phase++) {
+        migrate_judge_init(survey->view, phase, locks, &survey->phase[phase]);
+        survey->judged[phase] = true;
+    }
+}
+
+/* The neighbours of the register's phase. */
+static void judge_steps(survey *survey) {
+    int now = survey->view->reg.phase;
+
+    for (int phase = now - 1; phase <= now + 1; phase += 2) {
+        if (phase < 0 || phase >= PHASES)
+            continue;
+        migrate_judge(survey->view, phase, &survey->registered, NULL, &survey->phase[phase]);
+        survey->judged[phase] = true;
+    }
+}
+
+void survey_conclude(survey *survey) {
+    migrate_locks locks = {.whole = survey->whole};
+
+    found_join(&survey->found);
+    survey->facts.left_most_ms = -1;
+    for (int i = 0; i < survey->found.families; i++) {
+        const found_family *family = &survey->found.family[i];
+        if (!survey_counts(family) && !survey->keys_given)
+            continue;
+        add_facts(&survey->facts, family);
+        found_join_locks(&locks, &family->locks);
+    }
+    survey->facts.delays = survey->heard.delays;
+    survey_advise(&survey->facts, &survey->advice);
+    if (survey->by_cluster)
+        return;
+    if (survey->view->reg.readable)
+        judge_steps(survey);
+    else if (!survey->view->reg.there)
+        judge_beginning(survey, &locks);
+}
+
+/* ---- commands ---------------------------------------------------------------------------------- */
+
+static const char *pattern_of(char buf[NAMES_PATTERN], const survey *survey,
+                              const found_family *family) {
+    if (survey->keys_given || !family)
+        (void)snprintf(buf, NAMES_PATTERN, "%s", survey->keys_given ? survey->keys : "");
+    else
+        (void)names_pattern(buf, &family->names);
+    return buf;
+}
+
+static int patterns(const survey *survey) {
+    int count = 0;
+
+    for (int i = 0; i < survey->found.families; i++)
+        count += survey_counts(&survey->found.family[i]);
+    return count;
+}
+
+/* A name like the pattern: letters and digits, and "-" for what lies between. */
+static size_t name_like(char buf[MIGRATE_NAME_MAX + 1], const char *pattern) {
+    size_t n = 0;
+
+    for (; *pattern && n < MIGRATE_NAME_MAX - 8; pattern++)
+        if (isalnum((unsigned char)*pattern) || (n > 0 && strchr("_.-", *pattern)))
+            buf[n++] = *pattern;
+        else if (n > 0 && buf[n - 1] != '-')
+            buf[n++] = '-';
+    while (n > 0 && !isalnum((unsigned char)buf[n - 1]))
+        n--;
+    buf[n] = '\0';
+    return n;
+}
+
+/* Has an earlier pattern the same name? */
+static bool is_used(const survey *survey, const found_family *family, const char *name) {
+    char pattern[NAMES_PATTERN], other[MIGRATE_NAME_MAX + 1];
+
+    for (const found_family *f = survey->found.family; f < family; f++) {
+        (void)name_like(other, names_pattern(pattern, &f->names));
+        if (survey_counts(f) && strcmp(other, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The namespace: as given for one pattern; for several each has a name like its pattern. */
+static const char *namespace_of(char buf[MIGRATE_NAME_MAX + 1], const survey *survey,
+                                const found_family *family, const char *pattern) {
+    if (survey->keys_given || !family || patterns(survey) < 2) {
+        (void)snprintf(buf, MIGRATE_NAME_MAX + 1, "%s", survey->name);
+        return buf;
+    }
+    size_t n = name_like(buf, pattern);
+    if (n == 0 || is_used(survey, family, buf))
+        (void)snprintf(buf + n, MIGRATE_NAME_MAX + 1 - n, "%s%d", n ? "-" : "locks",
+                       (int)(family - survey->found.family) + 1);
+    return buf;
+}
+
+static const char *show_option(char buf[DURATION_SHOWN], int64_t ms) {
+    (void)snprintf(buf, DURATION_SHOWN, ms % 1000 ? "%lldms" : "%llds",
+                   (long long)(ms % 1000 ? ms : ms / 1000));
+    return buf;
+}
+
+#define QUOTED (4 * MIGRATE_KEYS_SIZE + 3)
+
+const char *survey_init_line(char buf[SURVEY_LINE], const survey *survey,
+                             const found_family *family) {
+    char pattern[NAMES_PATTERN], name[MIGRATE_NAME_MAX + 1], quoted[QUOTED];
+
+    buf[0] = '\0';
+    (void)pattern_of(pattern, survey, family);
+    if (!pattern[0] || strlen(pattern) >= MIGRATE_KEYS_SIZE ||
+        !*names_quote(quoted, sizeof quoted, pattern))
+        return buf;
+    int n = snprintf(buf, SURVEY_LINE,
+                     "tidelock migrate init --namespace %s --keys %s --phase 1 --lease 30s",
+                     namespace_of(name, survey, family, pattern), quoted);
+    if (n < 0 || n >= SURVEY_LINE)
+        buf[0] = '\0';
+    return buf;
+}
+
+/* The "PATTERN=NAME" of --namespace: a comma of the pattern has a backslash. */
+static const char *choice_of(char *buf, size_t size, const char *pattern, const char *name) {
+    size_t n = 0;
+
+    for (; *pattern && n + 3 < size; pattern++) {
+        if (*pattern == ',')
+            buf[n++] = '\\';
+        buf[n++] = *pattern;
+    }
+    (void)snprintf(buf + n, size - n, "=%s", name);
+    return buf;
+}
+
+static void show_dialect(char *buf, size_t size, const survey *survey, const found_family *family) {
+    const found_form *form = family ? found_main_form(family) : NULL;
+    char name[sizeof form->dialects];
+
+    (void)snprintf(name, sizeof name, "%s",
+                   survey->dialect ? survey->dialect
+                   : form          ? form->dialects
+                                   : "java");
+    name[strcspn(name, ",")] = '\0';
+    (void)snprintf(buf, size, "%s%s", strcmp(name, "java") == 0 || !name[0] ? "" : " --dialect ",
+                   strcmp(name, "java") == 0 ? "" : name);
+}
+
+const char *survey_client_line(char buf[SURVEY_LINE], const survey *survey,
+                               const found_family *family) {
+    char pattern[NAMES_PATTERN], name[MIGRATE_NAME_MAX + 1], quoted[QUOTED], choice[QUOTED],
+        dialect[64], skew[DURATION_SHOWN], delay[DURATION_SHOWN], ttl[DURATION_SHOWN];
+    const survey_advice *advice = &survey->advice;
+
+    buf[0] = '\0';
+    (void)pattern_of(pattern, survey, family);
+    if (!pattern[0] || strlen(pattern) >= MIGRATE_KEYS_SIZE)
+        return buf;
+    (void)choice_of(choice, sizeof choice, pattern, namespace_of(name, survey, family, pattern));
+    if (!*names_quote(quoted, sizeof quoted, choice) && !survey->by_cluster)
+        return buf;
+    show_dialect(dialect, sizeof dialect, survey, family);
+    int n = snprintf(buf, SURVEY_LINE,
+                     "tidelock run --protocol %s%s%s --clock-skew-max %s --legacy-delay-max %s "
+                     "--legacy-ttl-min %s KEY -- COMMAND",
+                     survey->by_cluster ? "bridge" : "auto --namespace ",
+                     survey->by_cluster ? "" : quoted, dialect, show_option(skew, advice->skew_ms),
+                     show_option(delay, advice->delay_ms), show_option(ttl, advice->ttl_ms));
+    if (n < 0 || n >= SURVEY_LINE)
+        buf[0] = '\0';
+    return buf;
+}
