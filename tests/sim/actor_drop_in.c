@@ -62,7 +62,7 @@ typedef struct {
     moment asked, received;
     drop_lease lease;
     int64_t ttl_ms;
-    bool renews;
+    bool renews, repeats;
     uint32_t number; /**< of the token */
     tl_token token;
     bool doubt;  /**< it may have, or get, K, though its client doesn't know */
@@ -92,7 +92,8 @@ static drop_in *self(const sim_actor *a) {
 /* ---- its clocks ---------------------------------------------------------------------------------------- */
 
 static moment look(const sim_world *w, const sim_actor *a) {
-    return (moment){sim_host_clock(w, a->host), sim_host_wall_ms(w, a->host)};
+    return (moment){tl__mono_add_ns(sim_host_clock(w, a->host), -a->host->suspended_ns),
+                    sim_host_wall_ms(w, a->host)};
 }
 
 static int64_t least_since(moment now, moment then) {
@@ -102,7 +103,7 @@ static int64_t least_since(moment now, moment then) {
 
 static int64_t most_since(moment now, moment then) {
     int64_t ns = least_since(now, then), wall = (now.wall_ms - then.wall_ms) * SIM_MS;
-    return wall > ns ? wall : ns;
+    return GUARD(drop_in_later_clock) && wall > ns ? wall : ns;
 }
 
 static int64_t left_of(limit l, moment now) {
@@ -163,12 +164,26 @@ static void begin(request *q, sim_world *w, const sim_actor *a, tl_script script
     q->c.nkeys = (uint16_t)nkeys;
 }
 
+/* Some of Java's clients connect anew, and send again what had no reply. */
+static const tl_reply *ask_again(sim_world *w, sim_actor *a, const request *q) {
+    drop_in *d = self(a);
+    bool maybe = d->raw.maybe;
+    if (!d->repeats || !maybe)
+        return NULL;
+    w->stats.drop_in_repeats++;
+    const tl_reply *r = sim_raw_ask(w, &d->raw, &q->c, 1, w->cfg.attempt_ms);
+    d->raw.maybe = maybe;
+    return r;
+}
+
 /* NULL: an exception. */
 static const tl_reply *ask(sim_world *w, sim_actor *a, const request *q) {
     drop_in *d = self(a);
     d->raw.never_after = SIM_NEVER;
     d->raw.by_text = true;
     const tl_reply *r = sim_raw_ask(w, &d->raw, &q->c, 1, w->cfg.attempt_ms);
+    if (!r)
+        r = ask_again(w, a, q);
     if (r && r->type != TL_REPLY_ERROR)
         return r;
     w->stats.drop_in_throws++;
@@ -280,9 +295,10 @@ bool sim_drop_in_lease(const sim_world *w, const sim_actor *a, sim_lease *ret) {
     const drop_in *d = self(a);
     if (!a->host->up || !d->lease.read || left_of(d->lease.until, look(w, a)) <= 0)
         return false;
-    *ret = (sim_lease){.epoch = d->lease.epoch,
-                       .until = tl__mono_add_ns(d->lease.until.from.nanos, d->lease.until.ns),
-                       .phase = (int8_t)acts(d)};
+    *ret = (sim_lease){
+        .epoch = d->lease.epoch,
+        .until = tl__mono_add_ns(sim_host_clock(w, a->host), left_of(d->lease.until, look(w, a))),
+        .phase = (int8_t)acts(d)};
     return true;
 }
 
@@ -414,9 +430,9 @@ static bool prove(sim_world *w, sim_actor *a, tl_bytes found, moment asked, int6
     return stamp.kind == TL_STAMP_GOOD;
 }
 
-static tl_mono deadline(const drop_in *d) {
-    int64_t ns = d->stamp && d->capped && d->cap.ns < d->life.ns ? d->cap.ns : d->life.ns;
-    return tl__mono_add_ns(d->life.from.nanos, ns);
+/* For the checks, on the clock that they know. */
+static tl_mono deadline(const sim_world *w, const sim_actor *a) {
+    return tl__mono_add_ns(sim_host_clock(w, a->host), left_ns(self(a), look(w, a)));
 }
 
 /* ---- acquiring ----------------------------------------------------------------------------------------- */
@@ -727,7 +743,7 @@ static void renewed(sim_world *w, sim_actor *a, const tl_reply *r, moment asked)
     if (status == 1 && prove(w, a, text, asked, left_ms, us)) {
         w->stats.drop_in_renewals++;
         w->stats.drop_in_drains += was_stamp && !d->stamp;
-        sim_check_belief(w, a, deadline(d));
+        sim_check_belief(w, a, deadline(w, a));
     }
     if (status == -1)
         lose(w, a, "it is gone");
@@ -801,7 +817,7 @@ static void use(sim_world *w, sim_actor *a) {
     w->stats.drop_in_takes++;
     sim_tell(w, a->name, a->key, "has %s by a %s, token %u", w->key[a->key].name,
              d->stamp ? "stamp" : "token", (unsigned)d->number);
-    sim_check_belief(w, a, deadline(d));
+    sim_check_belief(w, a, deadline(w, a));
     work(w, a);
     release(w, a);
 }
@@ -816,6 +832,7 @@ static void open_class(sim_world *w, sim_actor *a) {
     (void)snprintf(d->id, sizeof d->id, "drop-in-%s-%lld-%u", a->name, (long long)a->host->booted,
                    ++d->closed);
     d->renews = sim_draw(w, 0, 1);
+    d->repeats = sim_draw(w, 0, 2) == 0;
 }
 
 /* Its record goes last, and not while a request of its may take effect. */

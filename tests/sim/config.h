@@ -171,6 +171,7 @@ typedef struct {
     int32_t slots;     /**< where slots are at first; 0: here */
     int32_t touches;   /**< which keys may be touched alone; 0: all */
     bool mute;         /**< no channel may be subscribed to */
+    bool suspends;     /**< a host that is stopped is suspended: System.nanoTime stands still */
     bool vmclock;      /**< a page tells a host that was paused so, and `freeze` breaks nothing */
     bool crowds;       /**< a client's callers share a connection, however few they are */
     bool goes_back;    /**< who takes over may be so soon that the server's time goes back */

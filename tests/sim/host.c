@@ -12,6 +12,7 @@ void sim_host_boot(sim_world *w, sim_host *h) {
     h->up = true;
     h->paused_until = h->cut_up = h->cut_down = 0;
     h->stalled = 0;
+    h->suspended_ns = 0;
     h->java_flag = false;
     h->boot = (sim_clock){sim_draw(w, 1, INT64_C(1000000000000)), w->now, w->cfg.host_ppb[h->id]};
     h->booted = h->boot.base;
@@ -74,8 +75,13 @@ void sim_host_crash(sim_world *w, sim_host *h) {
 }
 
 void sim_host_pause(sim_host *h, sim_ns until) {
+    const sim_world *w = h->w;
     if (!h->up || until <= h->paused_until)
         return;
+    if (w->cfg.suspends)
+        h->suspended_ns += sim_clock_read(&h->boot, until) -
+                           sim_clock_read(&h->boot,
+                                          w->now > h->paused_until ? w->now : h->paused_until);
     h->paused_until = until;
     if (h->stalled < until)
         h->stalled = until;

@@ -637,6 +637,11 @@ static bool drop_ins_are_late(const sim_stats *s) {
            s->drop_in_turns > 0;
 }
 
+static bool drop_ins_survive(const sim_stats *s) {
+    return s->pauses > 0 && s->drop_in_takes > 0 && s->drop_in_phases > 0 && s->two_holders == 0 &&
+           s->legacy_two == 0;
+}
+
 /* No replica confirms its locks: a failover may lose them, as those of the Java class. */
 static bool drop_ins_refuse(const sim_stats *s) {
     return s->epochs_undone > 0 && s->remade > 0 && s->drop_in_refuses > 0 && s->drop_in_takes > 0;
@@ -1038,7 +1043,7 @@ const sim_scenario sim_scenarios[] = {
      1, 300, "migration drop-ins", NULL},
     {"drop-in-follows",
      "services with the drop-in go from stamps to tokens and back, beside C and Java", 1, 30,
-     MIGRATION "plan=12321 until=60000 cast=oA0dA0aB0jC0aC1jD1dD1dB0", drop_ins_follow},
+     MIGRATION "plan=12321 hold=1500 until=60000 cast=oA0dA0aB0jC0aC1jD1dD1dB0", drop_ins_follow},
     {"drop-in-queue",
      "services that hear nothing poll in the queue: each has its turn, and C its own", 1, 40,
      MIGRATION "first-phase=3 plan=3 cast=oA0dA0dB0dC0aA0aB0aC0aD0", pollers_have_turns},
@@ -1057,6 +1062,10 @@ const sim_scenario sim_scenarios[] = {
      MIGRATION "pause=300 stuck=60000 reset=20000 slow=60000 lose-reply=50000 plan=123210123210 "
                "attempt=2000 cast=oA0dA0dB0aC0dD0jC0",
      drop_ins_are_late},
+    {"drop-in-suspended",
+     "machines are suspended, and System.nanoTime stands still: the wall clock counts", 1, 200,
+     MIGRATION "suspends=1 pause=500 drift-ppm=101500 plan=123210123210 cast=oA0dA0dB0dC0dD0aC0",
+     drop_ins_survive},
     {"drop-in-undone",
      "failovers lose the last step: a service that knows it refuses the one before", 1, 80,
      MIGRATION "replicas=1 lossy=300 wait-replicas=1 wait-ms=100 cast=oA0oB0dA0aA0dB0aC0dD0",

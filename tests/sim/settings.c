@@ -97,6 +97,7 @@ static const setting settings[] = {
     SETTING("slots", slots, 1),
     SETTING("touches", touches, 1),
     SETTING("mute", mute, 1),
+    SETTING("suspends", suspends, 1),
     SETTING("vmclock", vmclock, 1),
     SETTING("crowds", crowds, 1),
     SETTING("spare", spare_ms, 1),

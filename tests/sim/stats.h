@@ -279,6 +279,7 @@
 #define SIM_DROP_IN_STATS(X)                                                                       \
     X(drop_in_takes, "locks taken by services with the drop-in")                                   \
     X(drop_in_throws, "exceptions in these")                                                       \
+    X(drop_in_repeats, "requests that they have sent again")                                       \
     X(drop_in_takeovers, "stamps taken over by them")                                              \
     X(drop_in_phases, "new phases that they have heard of")                                        \
     X(drop_in_refuses, "registers of an older epoch that they have found")                         \

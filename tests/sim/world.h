@@ -204,11 +204,12 @@ struct sim_host {
     uint8_t id;
     bool up;
     sim_world *w;
-    sim_clock boot;  /**< the deadline clock */
-    int64_t booted;  /**< what it showed first: tells one life from another */
-    sim_clock wall;  /**< ns since the epoch; legacy clients look at it */
-    tl_mono frozen;  /**< with `vmclock`: the clock at the last such pause */
-    tl_vmclock page; /**< with `vmclock`: what the hypervisor tells it */
+    sim_clock boot;       /**< the deadline clock */
+    int64_t suspended_ns; /**< with `suspends`: what System.nanoTime has not shown of it */
+    int64_t booted;       /**< what it showed first: tells one life from another */
+    sim_clock wall;       /**< ns since the epoch; legacy clients look at it */
+    tl_mono frozen;       /**< with `vmclock`: the clock at the last such pause */
+    tl_vmclock page;      /**< with `vmclock`: what the hypervisor tells it */
     sim_ns paused_until,
         stalled; /**< stalled: the end of the last stop, of it or of one of its threads */
     sim_ns cut_up, cut_down; /**< partitioned until */
