@@ -44,6 +44,7 @@ public final class ServerTests {
         private boolean executes; // and loses the reply
         private Runnable between = () -> { };
         private final List<String> sent = Collections.synchronizedList(new ArrayList<>());
+        private volatile int lastArgs; // how many, of the last release
 
         Lossy(Eval server) {
             this.server = server;
@@ -68,6 +69,8 @@ public final class ServerTests {
         public Object eval(String script, List<byte[]> keys, List<byte[]> args) {
             String name = kind(script);
             sent.add(name);
+            if (name.equals("release"))
+                lastArgs = args.size();
             boolean lost = name.equals(loses) || loses.equals("all");
             if (lost && !executes)
                 throw new IllegalStateException("lost on its way");
@@ -114,7 +117,11 @@ public final class ServerTests {
     }
 
     private void phase(String namespace, int phase, int epoch) {
-        call("HSET", "tidelock:phase:{" + namespace + "}", "phase", "" + phase, "epoch", "" + epoch, "lease_ms", "" + LEASE_MS,
+        phase(namespace, phase, epoch, LEASE_MS);
+    }
+
+    private void phase(String namespace, int phase, int epoch, int leaseMs) {
+        call("HSET", "tidelock:phase:{" + namespace + "}", "phase", "" + phase, "epoch", "" + epoch, "lease_ms", "" + leaseMs,
             "since", "0", "keys", "*");
     }
 
@@ -619,6 +626,19 @@ public final class ServerTests {
         equal(before, Collections.frequency(lossy.sent, "acquire"));
     }
 
+    public void a_request_that_comes_after_the_lease_acquires_nothing() {
+        String key = fresh();
+        phase("late", 1, 1, 600);
+        Eval slow = (script, keys, args) -> {
+            if (Lossy.kind(script).equals("acquire"))
+                sleep(700);
+            return redis.eval(script, keys, args);
+        };
+        TidelockLockUtil one = new TidelockLockUtil(slow, options("late").attemptMs(10000));
+        check(thrown(() -> one.lock(key)).startsWith("TidelockException"), "it is no lock");
+        equal(null, get(key));
+    }
+
     public void a_client_is_registered() {
         phase("registered", 1, 3);
         try (TidelockLockUtil one = new TidelockLockUtil(redis, options("registered").keys("key:*"))) {
@@ -692,7 +712,33 @@ public final class ServerTests {
             lossy.between = () -> { };
             lossy.lose("", false);
             check(other.release(key), "held");
+            equal(3, lossy.lastArgs); // a look that got no reply may come late
             equal(0L, call("ZCARD", "tidelock:{" + key + "}:line"));
+        }
+    }
+
+    public void a_waiter_leaves_the_queue_with_its_phase() throws InterruptedException {
+        phase("queue-back", 3, 1);
+        String key = fresh(), line = "tidelock:{" + key + "}:line";
+        AtomicReference<Object> end = new AtomicReference<>();
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-back"));
+                TidelockLockUtil other = new TidelockLockUtil(redis, options("queue-back"))) {
+            check(one.lock(key), "it is free");
+            Thread waiter = new Thread(() -> {
+                try {
+                    end.set(other.tryLock(key, LIMIT_MS) && other.release(key));
+                } catch (InterruptedException | RuntimeException e) {
+                    end.set(e);
+                }
+            });
+            waiter.start();
+            await("its entry", () -> (Long) call("ZCARD", line) == 1);
+            phase("queue-back", 2, 2);
+            await("its leaving", () -> (Long) call("ZCARD", line) == 0);
+            equal(null, end.get());
+            check(one.release(key), "held");
+            waiter.join();
+            equal(true, end.get());
         }
     }
 
