@@ -206,9 +206,11 @@ static bool less_is_kept(const sim_stats *s) {
     return in_line(s) && s->extends > 0 && s->lost_replies > 0;
 }
 
+#ifdef TL_COMPAT
 static bool stamps_rest(const sim_stats *s) {
     return s->rests > 0 && s->rests_over > 0 && s->java_takeovers > 0;
 }
+#endif
 
 static bool etcd_rests(const sim_stats *s) {
     return in_line(s) && s->rests > 0 && s->rests_over > 0 && s->rests_end_waits > 0;
