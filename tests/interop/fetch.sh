@@ -7,7 +7,6 @@
 # shellcheck disable=SC2154
 FETCH_S=45 PREPARE_S=110 # both together
 SKIP=77
-java_more=() # sources beside those of the folder
 
 # ---- which ------------------------------------------------------------------------------------
 wanted() { # words of a row
@@ -99,18 +98,20 @@ prepare_go-etcd() {
 }
 prepare_etcdctl() { needs etcd etcd && needs etcdctl etcd; }
 
-prepare_java() {
+java_module() { # folder below $into, sources...
     needs java Java && needs javac Java
-    if ! jars_are_there; then
+    mkdir -p "$into/$1"
+    if ! jars_are_there "$1"; then
         needs mvn Maven
-        rm -rf "$into/java/jars"
-        fetch "Maven's repository" "$into/java/log" mvn -B -f "$from/java/pom.xml" \
-            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies "-DoutputDirectory=$into/java/jars"
-        jars_are_there || { echo "Maven's repository has other bytes than those pinned" && exit 1; }
+        rm -rf "$into/$1/jars"
+        fetch "Maven's repository" "$into/$1/log" mvn -B -f "$from/$1/pom.xml" \
+            org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies "-DoutputDirectory=$into/$1/jars"
+        jars_are_there "$1" || { echo "Maven's repository has other bytes than those pinned" && exit 1; }
     fi
-    build "$into/java/build.log" javac -cp "$into/java/jars/*" -d "$into/java/classes" "$from"/java/*.java "${java_more[@]}"
+    build "$into/$1/build.log" javac -cp "$into/$1/jars/*" -d "$into/$1/classes" "${@:2}"
 }
-jars_are_there() { (cd "$into/java/jars" && sha256sum --quiet -c "$from/java/jars.sha256") >/dev/null 2>&1; }
+prepare_java() { java_module java "$from"/java/*.java; }
+jars_are_there() { (cd "$into/$1/jars" && sha256sum --quiet -c "$from/$1/jars.sha256") >/dev/null 2>&1; }
 
 prepare() { # language; leaves why and the status in $work
     mkdir -p "$into/$1" "$into/bin"

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What promises.sh and stamps.sh share: a peer program that is spoken to in lines, and promises that
+# What the promises share: a peer program that is spoken to in lines, and promises that
 # are kept or not. Called with NAME PROGRAM, as they are.
 # shellcheck source-path=SCRIPTDIR disable=SC2034
 source "${BASH_SOURCE[0]%/*}/lib.sh"
-STEP_S=20 STEP_MS=20000 LIMIT_S=120
-KEY=mutex:job # redis-semaphore puts "mutex:" before every name
+STEP_S=20 STEP_MS=20000 LIMIT_S=240
+KEY=mutex:env:job # redis-semaphore puts "mutex:" before every name; Spring and ShedLock have prefixes, too
 LONG_MS=60000 # no promise that holds for so long ends by it
 SHORT_MS=3000
 name=$1 program=$2 failed=0

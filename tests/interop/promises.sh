@@ -7,30 +7,9 @@
 # take longer than STEP_S, and none begins after LIMIT_S.
 # shellcheck source-path=SCRIPTDIR
 source "${0%/*}/peer.sh"
+# shellcheck source=tokens_lib.sh
+source "${0%/*}/tokens_lib.sh"
 
-# ---- tidelock ---------------------------------------------------------------------------------
-tide() { timeout --foreground -k 5 $((STEP_S + 10)) "$tidelock" "$@"; }
-tidelock_takes() { # lifetime [wait]; the token is left in $token
-    token=$(tide lock $KEY -t "$1ms" -w "${2:-0}ms") || fail "tidelock lock: status $?"
-    token=${token%% *}
-    tidelock_has_it
-}
-tidelock_has_it() { [[ $(redis GET $KEY) == "$token" ]] || fail "the key doesn't hold tidelock's token"; }
-tidelock_releases() { expect 0 "$tidelock" unlock $KEY "$token"; }
-# In the background, until tidelock_got: with its output in $work/waiter.
-tidelock_waits() {
-    "$tidelock" lock $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/waiter" &
-    waiter=$!
-    until_true $STEP_S somebody_listens || fail "tidelock doesn't wait"
-    [[ ! -s $work/waiter ]] || fail "tidelock has a lock that the peer holds"
-}
-tidelock_got() {
-    wait_for "$waiter" $STEP_S
-    [[ $status == 0 ]] || fail "the waiting tidelock: status $status"
-    token=$(cut -d' ' -f1 "$work/waiter")
-    tidelock_has_it
-}
-somebody_listens() { [[ -n $(redis PUBSUB CHANNELS) ]]; }
 
 LINE="tidelock:{$KEY}:line" # those who wait in line
 
@@ -54,7 +33,7 @@ tidelock_is_kept_out() {
     expect 75 "$tidelock" lock $KEY
     expect 75 "$tidelock" run -n $KEY -- echo never
     expect 1 "$tidelock" check $KEY
-    grep -Eq '^held by a client (that is not tidelock|known only by its token .*), expires in' "$out" || fail "check says: $(cat "$out")"
+    grep -Eq '^held by (a client (that is not tidelock|known only by its token .*)|ShedLock on .*), expires in' "$out" || fail "check says: $(cat "$out")"
     [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
 }
 peer_is_kept_out() {
@@ -104,6 +83,24 @@ peers_extension_counts() {
     expect 75 "$tidelock" lock $KEY
     peer '@(ok|done)' release
     tidelock_takes $LONG_MS
+}
+# Of a library whose renewal only begins the same lifetime again. A part of the first one has passed.
+peers_renewal_counts() {
+    peer_takes $LONG_MS
+    redis PEXPIRE $KEY $((LONG_MS / 3)) >/dev/null
+    peer ok extend $LONG_MS
+    (($(redis PTTL $KEY) > LONG_MS / 3)) || fail "the lifetime is $(redis PTTL $KEY) ms"
+    expect 75 "$tidelock" lock $KEY
+}
+# ShedLock's lockAtLeastFor: its release leaves the key until then.
+peers_rest_counts() {
+    peer ok rest $LONG_MS
+    peer_takes $((2 * LONG_MS))
+    peer done release
+    (($(redis PTTL $KEY) <= LONG_MS)) || fail "the lifetime is $(redis PTTL $KEY) ms"
+    expect 75 "$tidelock" lock $KEY
+    expect 1 "$tidelock" check $KEY
+    grep -q '^held by ShedLock on ' "$out" || fail "check says: $(cat "$out")"
 }
 tidelocks_renewals_count() {
     "$tidelock" run -t ${SHORT_MS}ms $KEY -- sleep $STEP_S &
@@ -198,7 +195,11 @@ promise tidelock_follows_release 'a waiting tidelock has the lock after its rele
 promise tidelock_follows_expiry 'a waiting tidelock has the lock after its lifetime'
 promise peer_follows_release "waiting, it has the lock after tidelock's release"
 promise peer_follows_expiry "waiting, it has the lock after tidelock's lifetime"
-promise peers_extension_counts 'its extension keeps tidelock out for longer'
+case $name in
+spring) promise peers_renewal_counts 'its renewal keeps tidelock out for longer' ;;
+*) promise peers_extension_counts 'its extension keeps tidelock out for longer' ;;
+esac
+if [[ $name == shedlock ]]; then promise peers_rest_counts 'released before its least time it keeps tidelock out until then'; fi
 promise tidelocks_renewals_count "tidelock's renewals keep it out for longer"
 promise late_peer_leaves_tidelocks "its release after its lifetime leaves tidelock's lock alone"
 promise robbed_peer_leaves_tidelocks 'a lock that tidelock has taken meanwhile it can neither extend nor release'

@@ -16,6 +16,13 @@ redsync          go    go-redis  redsync
 redislock        go    go-redis  redislock
 jedis            java  jedis     TokenLock
 jedis-stamps     java  jedis     StampLock
+jedis-bare       java  jedis     BareLock
+stackexchange    java  jedis     ConditionLock
+spring           java-libraries  spring-integration  SpringSpin
+spring-pubsub    java-libraries  spring-integration  SpringPubSub
+shedlock         java-libraries  shedlock  ShedLock
+shedlock-bare    java-libraries  shedlock  ShedLockDefault
+redisson-hash    java-libraries  redisson  RedissonLock
 etcd-mutex       go-etcd  clientv3  Mutex
 etcd-etcdctl     etcdctl  etcdctl   lock
 '
@@ -24,36 +31,54 @@ goal=interop from=$interop into=$here/build/interop
 source "$interop/fetch.sh"
 # shellcheck source=etcd_lib.sh
 source "$interop/etcd_lib.sh"
-java_more=("$here/tests/legacy/DistributeLockUtil.java")
+prepare_java() { java_module java "$from"/java/*.java "$here/tests/legacy/DistributeLockUtil.java"; }
+prepare_java-libraries() { java_module java-libraries "$from"/java/Peer.java "$from"/java-libraries/*.java; }
 passed=0 failed=0 skipped=0
 
 # ---- what their languages start ---------------------------------------------------------------
 program_node() { program "$1" env "NODE_PATH=$into/node/node_modules" node "$interop/node/peer.js" "$2"; }
 program_go() { program "$1" "$into/go/peer" "$2"; }
-program_java() {
-    program "$1" java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx64m -cp "$into/java/classes:$into/java/jars/*" Peer "$2"
+java_program() { # name, folder, class
+    program "$1" java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx96m -cp "$into/$2/classes:$into/$2/jars/*" Peer "$3"
 }
+program_java() { java_program "$1" java "$2"; }
+program_java-libraries() { java_program "$1" java-libraries "$2"; }
 
 program_go-etcd() { program "$1" "$into/go-etcd/peer"; }
 program_etcdctl() { program "$1" "$interop/etcdctl.sh"; }
 
-# Those that lock in the old way have promises of their own, and don't mix with tokens; nor do those at an etcd.
+# What a peer promises, by its name. All but those of token clients don't mix with tokens.
 promises_of() { # name
-    case $1 in etcd-*) echo "$interop/etcd.sh" ;; *-stamps) echo "$interop/stamps.sh" ;; *) echo "$interop/promises.sh" ;; esac
+    case $1 in
+    etcd-*) echo etcd ;;
+    *-stamps) echo stamps ;;
+    *-bare) echo bare ;;
+    *-hash) echo hash ;;
+    *-pubsub) echo pubsub ;;
+    *) echo promises phases ;;
+    esac
 }
 
 # ---- run --------------------------------------------------------------------------------------
+promises() { # name, which
+    local status
+    "$interop/$2.sh" "$1" "$into/bin/$1"
+    status=$?
+    if ((status > 1)); then echo "FAIL  $1: $2.sh ended with status $status"; fi
+}
 # The promises of one peer, or why there are none; the lines go to $work/NAME.lines.
 run_peer() { # name language library argument
-    local status why
+    local status why of
     read -r status <"$work/$2.status"
     why=$(tail -n 1 "$work/$2.why")
     case $status in
     0)
         "program_$2" "$1" "$4"
-        "$(promises_of "$1")" "$1" "$into/bin/$1"
-        status=$?
-        if ((status > 1)); then echo "FAIL  $1: ended with status $status"; fi
+        for of in $(promises_of "$1"); do
+            promises "$1" "$of" >"$work/$1.$of" 2>&1 &
+        done
+        wait
+        for of in $(promises_of "$1"); do cat "$work/$1.$of"; done
         ;;
     "$SKIP") echo "skip  $1: $why" ;;
     *) echo "FAIL  $1: $why" ;;
@@ -71,12 +96,19 @@ together() { # who they are, what starts the server, the contest, programs...
     local says="$1: a counter under one lock is exact, with never two inside"
     (($# >= 5)) || return
     "$2"
-    if ("$3" mutex:all "${@:4}") >"$work/why" 2>&1; then
+    if ("$3" mutex:env:all "${@:4}") >"$work/why" 2>&1; then
         echo "ok    $says"
     else
         echo "FAIL  $says"
         tail -n 20 "$work/why" | sed 's/^/      | /'
     fi
+}
+
+# tidelock's holds are stamps.
+start_in_phase_1() {
+    start_tcp_server
+    protocol=(--protocol auto --namespace 'mutex:*=interop' --legacy-ttl-min "${CONTEST_TTL_MS}ms")
+    "$tidelock" migrate init --namespace interop --keys 'mutex:*' --phase 1 --lease 1s --yes >/dev/null
 }
 
 # Each job is a process group, so that nothing of it is left when this ends early.
@@ -110,11 +142,14 @@ for i in "${!rows[@]}"; do
     if ! grep -q '^ok ' "$work/$name.lines"; then continue; fi
     case $name in
     etcd-*) at_etcd+=("$into/bin/$name") ;;
-    *-stamps) ;;
+    *-stamps | *-bare | *-hash | *-pubsub) ;;
     *) programs+=("$into/bin/$name") ;;
     esac
 done
 together "all of them" start_tcp_server contest "${programs[@]}" >"$work/together" &
+wait $!
+report "$work/together"
+together "all of them, and tidelock in phase 1" start_in_phase_1 contest "${programs[@]}" >"$work/together" &
 wait $!
 report "$work/together"
 together "all of them at etcd" start_etcd etcd_contest "${at_etcd[@]}" >"$work/together" &

@@ -112,6 +112,15 @@ tidelocks_renewals_count() {
     peer busy acquire $KEY $SHORT_MS $((SHORT_MS * 2))
     is_stamp
 }
+# Its stderr is where the failures go.
+token_makes_it_throw() {
+    lives $LONG_MS
+    value=00000000-0000-4000-8000-000000000001
+    redis SET $KEY $value PX $LONG_MS >/dev/null
+    peer busy acquire $KEY $LONG_MS 0
+    grep -q 'NumberFormatException.*"00000000-' "$work/why" || fail "it throws nothing"
+    [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
+}
 counter_is_exact() {
     protocol=(--protocol bridge --legacy-ttl-min "${CONTEST_TTL_MS}ms")
     contest $KEY "$program"
@@ -131,5 +140,6 @@ promise peer_follows_release "waiting, it has the lock after tidelock's release"
 promise killed_peer_frees 'killed, it leaves the lock to tidelock after its lifetime, the skew and the lag'
 promise killed_tidelock_frees 'a killed tidelock leaves the lock to it after its lifetime'
 promise tidelocks_renewals_count "tidelock's renewals keep it out for longer"
+promise token_makes_it_throw 'NO: while a token client holds, it throws NumberFormatException'
 promise counter_is_exact 'a counter under the lock of both is exact, with never two inside'
 ((failed == 0))

@@ -14,14 +14,32 @@ public final class Peer {
     /** One way of locking; its constructor takes the connection. */
     interface Lock {
         /** One try: what the key holds now, or null when another holds it. */
-        String tryAcquire(String key, long ttlMs);
+        String tryAcquire(String key, long ttlMs) throws InterruptedException;
+
+        /** The same, again and again; for libraries that don't wait themselves. */
+        default String acquire(String key, long ttlMs, long waitMs) throws InterruptedException {
+            long end = System.nanoTime() + waitMs * 1000000;
+            for (;;) {
+                String value = tryAcquire(key, ttlMs);
+                if (value != null || System.nanoTime() >= end)
+                    return value;
+                Thread.sleep(RETRY_MS);
+            }
+        }
 
         /** False when the lock was not ours any more. */
         boolean extend(long ttlMs);
 
-        /** False when the lock was not ours any more. */
-        boolean release();
+        /** False when the lock was not ours any more; null: the library doesn't say. */
+        Boolean release();
+
+        /** Locks are released no earlier than so long after their acquire. */
+        default void rest(long restMs) {
+            throw new UnsupportedOperationException("its locks don't rest");
+        }
     }
+
+    static int port;
 
     private final Jedis server;
     private final Lock lock;
@@ -29,16 +47,6 @@ public final class Peer {
     private Peer(Jedis server, Lock lock) {
         this.server = server;
         this.lock = lock;
-    }
-
-    private String acquire(String key, long ttlMs, long waitMs) throws InterruptedException {
-        long end = System.nanoTime() + waitMs * 1000000;
-        for (;;) {
-            String value = lock.tryAcquire(key, ttlMs);
-            if (value != null || System.nanoTime() >= end)
-                return value;
-            Thread.sleep(RETRY_MS);
-        }
     }
 
     private void section() {
@@ -51,10 +59,10 @@ public final class Peer {
 
     private void count(String key, long ttlMs, int rounds) throws InterruptedException {
         for (int i = 0; i < rounds; i++) {
-            if (acquire(key, ttlMs, 60000) == null)
+            if (lock.acquire(key, ttlMs, 60000) == null)
                 throw new IllegalStateException("no turn within a minute");
             section();
-            if (!lock.release())
+            if (Boolean.FALSE.equals(lock.release()))
                 throw new IllegalStateException("the lock was lost");
             Thread.sleep((long) (Math.random() * 20));
         }
@@ -63,12 +71,16 @@ public final class Peer {
     private String answer(String[] word) throws InterruptedException {
         switch (word[0]) {
             case "acquire":
-                String value = acquire(word[1], Long.parseLong(word[2]), Long.parseLong(word[3]));
+                String value = lock.acquire(word[1], Long.parseLong(word[2]), Long.parseLong(word[3]));
                 return value == null ? "busy" : "ok " + value;
             case "extend":
                 return lock.extend(Long.parseLong(word[1])) ? "ok" : "lost";
             case "release":
-                return lock.release() ? "ok" : "lost";
+                Boolean released = lock.release();
+                return released == null ? "done" : released ? "ok" : "lost";
+            case "rest":
+                lock.rest(Long.parseLong(word[1]));
+                return "ok";
             case "count":
                 count(word[1], Long.parseLong(word[2]), Integer.parseInt(word[3]));
                 return "ok " + word[3];
@@ -79,15 +91,17 @@ public final class Peer {
 
     public static void main(String[] args) throws Exception {
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
-        try (Jedis server = new Jedis("127.0.0.1", Integer.parseInt(args[1]), 20000)) {
+        port = Integer.parseInt(args[1]);
+        try (Jedis server = new Jedis("127.0.0.1", port, 20000)) {
             Lock lock = (Lock) Class.forName(args[0]).getDeclaredConstructor(Jedis.class).newInstance(server);
             Peer peer = new Peer(server, lock);
             server.ping();
             System.out.println("ready");
             for (String line = in.readLine(); line != null; line = in.readLine())
                 System.out.println(peer.answer(line.split(" ")));
+            System.exit(0); // some libraries leave threads
         } catch (RuntimeException e) {
-            System.out.println("error " + e.getMessage());
+            System.out.println("error " + e.getMessage().replace('\n', ' '));
             System.exit(1);
         }
     }

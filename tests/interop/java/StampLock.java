@@ -32,7 +32,7 @@ final class StampLock implements Peer.Lock {
         };
     }
 
-    /** What the lock throws is a refusal, as it is to the services that have it. */
+    /** What the lock throws is a refusal, as it is to the services that have it; stderr has it. */
     @Override
     public String tryAcquire(String key, long ttlMs) {
         if (lock == null || ttlMs != lifetimeMs)
@@ -42,6 +42,7 @@ final class StampLock implements Peer.Lock {
             if (!lock.tryLock(key))
                 return null;
         } catch (NumberFormatException | NullPointerException e) {
+            System.err.println(e);
             return null;
         }
         held = key;
@@ -55,7 +56,7 @@ final class StampLock implements Peer.Lock {
 
     /** It never knows. */
     @Override
-    public boolean release() {
+    public Boolean release() {
         lock.unlock(held);
         return true;
     }

@@ -36,7 +36,7 @@ final class TokenLock implements Peer.Lock {
     }
 
     @Override
-    public boolean release() {
+    public Boolean release() {
         return Long.valueOf(1).equals(server.eval(RELEASE, held, Collections.singletonList(value)));
     }
 }
