@@ -23,6 +23,9 @@ spring-pubsub    java-libraries  spring-integration  SpringPubSub
 shedlock         java-libraries  shedlock  ShedLock
 shedlock-bare    java-libraries  shedlock  ShedLockDefault
 redisson-hash    java-libraries  redisson  RedissonLock
+jedis-follow     java-follow  jedis    JedisEval
+lettuce-follow   java-follow  lettuce  LettuceEval
+spring-follow    java-follow  spring-data-redis  SpringEval
 etcd-mutex       go-etcd  clientv3  Mutex
 etcd-etcdctl     etcdctl  etcdctl   lock
 '
@@ -33,6 +36,10 @@ source "$interop/fetch.sh"
 source "$interop/etcd_lib.sh"
 prepare_java() { java_module java "$from"/java/*.java "$here/tests/legacy/DistributeLockUtil.java"; }
 prepare_java-libraries() { java_module java-libraries "$from"/java/Peer.java "$from"/java-libraries/*.java; }
+prepare_java-follow() {
+    [[ -d $here/build/java/io ]] || { echo "the drop-in for Java is not built" && exit $SKIP; }
+    java_module java-follow "$from"/java-follow/*.java "$here"/compat/java/examples/*.java "$here"/compat/java/io/tidelock/*.java
+}
 passed=0 failed=0 skipped=0
 
 # ---- what their languages start ---------------------------------------------------------------
@@ -43,6 +50,10 @@ java_program() { # name, folder, class
 }
 program_java() { java_program "$1" java "$2"; }
 program_java-libraries() { java_program "$1" java-libraries "$2"; }
+program_java-follow() { # its scripts are beside the classes that the Makefile has built
+    program "$1" java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx96m \
+        -cp "$into/java-follow/classes:$here/build/java:$into/java-follow/jars/*" FollowPeer "$2"
+}
 
 program_go-etcd() { program "$1" "$into/go-etcd/peer"; }
 program_etcdctl() { program "$1" "$interop/etcdctl.sh"; }
@@ -55,6 +66,7 @@ promises_of() { # name
     *-bare) echo bare ;;
     *-hash) echo hash ;;
     *-pubsub) echo pubsub ;;
+    *-follow) echo follow ;;
     *) echo promises phases ;;
     esac
 }
@@ -142,7 +154,7 @@ for i in "${!rows[@]}"; do
     if ! grep -q '^ok ' "$work/$name.lines"; then continue; fi
     case $name in
     etcd-*) at_etcd+=("$into/bin/$name") ;;
-    *-stamps | *-bare | *-hash | *-pubsub) ;;
+    *-stamps | *-bare | *-hash | *-pubsub | *-follow) ;;
     *) programs+=("$into/bin/$name") ;;
     esac
 done
