@@ -65,8 +65,9 @@ typedef struct {
     bool renews, repeats;
     uint32_t number; /**< of the token */
     tl_token token;
-    bool doubt;  /**< it may have, or get, K, though its client doesn't know */
-    bool joined; /**< and perhaps an entry in the queue */
+    bool repeated; /**< a request for it was sent twice */
+    bool doubt;    /**< it may have, or get, K, though its client doesn't know */
+    bool joined;   /**< and perhaps an entry in the queue */
     char place[64], entry[160];
     int64_t pause_ms; /**< between polls */
     uint32_t turns;   /**< the key's, when it first stood there, */
@@ -164,13 +165,15 @@ static void begin(request *q, sim_world *w, const sim_actor *a, tl_script script
     q->c.nkeys = (uint16_t)nkeys;
 }
 
-/* Some of Java's clients connect anew, and send again what had no reply. */
+/* Some of Java's clients connect anew, and send again what had no reply. The class doesn't know: what was sent first may
+ * acquire the lock for nobody after the reply to the second, until its limit. */
 static const tl_reply *ask_again(sim_world *w, sim_actor *a, const request *q) {
     drop_in *d = self(a);
     bool maybe = d->raw.maybe;
     if (!d->repeats || !maybe)
         return NULL;
     w->stats.drop_in_repeats++;
+    d->repeated = true;
     const tl_reply *r = sim_raw_ask(w, &d->raw, &q->c, 1, w->cfg.attempt_ms);
     d->raw.maybe = maybe;
     return r;
@@ -638,7 +641,7 @@ static void draw_token(sim_world *w, sim_actor *a) {
     drop_in *d = self(a);
     sim_token_new(w, a->host, &d->token);
     d->number = w->tokens;
-    d->doubt = d->joined = d->holds = false;
+    d->doubt = d->joined = d->holds = d->repeated = false;
     d->place[0] = d->entry[0] = '\0';
     d->pause_ms = 0;
 }
@@ -648,7 +651,7 @@ static void give_up(sim_world *w, sim_actor *a) {
     if (d->doubt || d->joined)
         undo(w, a);
     else
-        w->token[d->number].promise = SIM_NOT_ACQUIRED;
+        w->token[d->number].promise = d->repeated ? SIM_MOVED_ON : SIM_NOT_ACQUIRED;
 }
 
 /* One try. `waits`: the queue is worth it. */

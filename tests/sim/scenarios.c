@@ -644,6 +644,11 @@ static bool drop_ins_survive(const sim_stats *s) {
            s->legacy_two == 0;
 }
 
+static bool drop_ins_fail_over(const sim_stats *s) {
+    return s->failovers > s->runs && s->planned > s->runs / 2 && s->drop_in_takes > 0 &&
+           s->drop_in_refuses == 0 && s->two_holders == 0 && s->legacy_two == 0;
+}
+
 /* No replica confirms its locks: a failover may lose them, as those of the Java class. */
 static bool drop_ins_refuse(const sim_stats *s) {
     return s->epochs_undone > 0 && s->remade > 0 && s->drop_in_refuses > 0 && s->drop_in_takes > 0;
@@ -1068,6 +1073,10 @@ const sim_scenario sim_scenarios[] = {
      "machines are suspended, and System.nanoTime stands still: the wall clock counts", 1, 200,
      MIGRATION "suspends=1 pause=500 drift-ppm=101500 plan=123210123210 cast=oA0dA0dB0dC0dD0aC0",
      drop_ins_survive},
+    {"drop-in-failover", "replicas that have everything take over: nobody loses a lock", 1, 20,
+     MIGRATION "replicas=2 failover=300 wait-replicas=0 plan=123210 until=60000 "
+               "cast=oA0dA0aA0dB0jC0dC1jD1aD1",
+     drop_ins_fail_over},
     {"drop-in-undone",
      "failovers lose the last step: a service that knows it refuses the one before", 1, 80,
      MIGRATION "replicas=1 lossy=300 wait-replicas=1 wait-ms=100 cast=oA0oB0dA0aA0dB0aC0dD0",
