@@ -67,12 +67,11 @@ final class FollowWorker {
 
     private void release() {
         long endUs = untilUs(nowUs());
-        try {
-            if (!locks.release(key))
-                System.out.println("note " + (endUs > nowUs() ? "released with time left: " : "expired: ") + locks.lastLoss());
-        } catch (TidelockException e) {
-            System.out.println("note slow release: " + e.getMessage());
-        }
+        if (locks.release(key))
+            return;
+        String why = locks.lastLoss();
+        String what = why.contains("no reply") ? "slow release: " : endUs > nowUs() ? "released with time left: " : "expired: ";
+        System.out.println("note " + what + why);
     }
 
     private void work() throws IOException, InterruptedException {

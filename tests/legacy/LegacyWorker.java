@@ -138,7 +138,7 @@ final class LegacyWorker {
     private static final class Watched extends RespSocket {
         private long beganNs;
 
-        Watched(Place place) throws IOException {
+        Watched(Place place) {
             super(place, "127.0.0.1", LIMIT_MS);
         }
 

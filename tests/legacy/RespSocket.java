@@ -31,20 +31,20 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
     private InputStream in;
     private OutputStream out;
 
-    RespSocket(int port) throws IOException {
+    RespSocket(int port) {
         this(port, "127.0.0.1");
     }
 
-    RespSocket(int port, String from) throws IOException {
+    RespSocket(int port, String from) {
         this(() -> port, from, LIMIT_MS);
     }
 
     /** From one of this machine's own addresses. */
-    RespSocket(Place place, String from, int limitMs) throws IOException {
+    /** Connects when it is first used. */
+    RespSocket(Place place, String from, int limitMs) {
         this.place = place;
         this.from = from;
         this.limitMs = limitMs;
-        connect();
     }
 
     /** The master's port, as one of the Sentinels says. */
@@ -56,7 +56,7 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
                 sentinel.drop();
                 if (master instanceof List)
                     return Integer.parseInt(text(((List<?>) master).get(1)));
-            } catch (IOException | UncheckedIOException | IllegalStateException e) {
+            } catch (UncheckedIOException | IllegalStateException e) {
                 // the next one
             }
         }
@@ -76,7 +76,8 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
 
     private void drop() {
         try {
-            socket.close();
+            if (socket != null)
+                socket.close();
         } catch (IOException e) {
             // it is no longer used anyway
         }
@@ -151,7 +152,7 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
                 command.write(word);
                 command.write(ascii("\r\n"));
             }
-            if (socket.isClosed())
+            if (socket == null || socket.isClosed())
                 connect();
             out.write(command.toByteArray());
             return reply();

@@ -98,14 +98,18 @@ typedef struct {
     bool tokens;       /* Java throws on them */
     real_fleet *fleet; /* Sentinels lead to the server; NULL: it is the only one */
     /* What happens meanwhile, one after the other. What `tidelock migrate` is to do ("advance --watch 1s") is tried
-     * until it isn't refused; "77 advance /PATTERN" ends so, and says so. "turns": each has had some more, and somebody
-     * was killed; "stop java", "start java"; "start tokens", "stop tokens": TOKEN and REDIS_PY, which begin so. "failover": the master is killed,
-     * until another is. */
+     * until it isn't refused; "+advance" only begins so, and the next "end" of the tool awaits it; "77 advance /PATTERN"
+     * ends so, and says so. "turns": each has had some more, and somebody was killed; "stop java", "start java"; "start
+     * tokens", "stop tokens": TOKEN and REDIS_PY, which begin so. "failover": the master is killed, until another is. */
     const char *const *course; /* ends with NULL; NULL: nothing */
 } match;
 
 /** Let the services of a match contend for torture_seconds, kill some, and judge. */
 verdict referee_judge(real_redis *server, const match *m);
+
+/** A fleet's namespace, in phase 0; and the match that leads it by its course, which must go well. */
+void referee_register(const char *url);
+void referee_demand(real_redis *server, const match *m);
 
 /** How long each match lasts, and by which draws: TORTURE_SECONDS and TORTURE_SEED. */
 int torture_seconds(void);

@@ -12,6 +12,7 @@
 
 #define POLL_MS 20
 #define WAIT_MS 200
+#define WAIT_IN_QUEUE_MS 2000 /* a shorter wait would give its place away */
 #define PAUSE_MS 10
 #define PAUSE_SPAN_MS 40
 #define HOLD_MS 5
@@ -26,7 +27,7 @@ typedef struct {
     tl_dlu *dlu; /* in its place */
     const char *key;
     unsigned seed;
-    int64_t told_us;
+    int64_t wait_ms, told_us;
     bool stops;
 } worker;
 
@@ -131,8 +132,8 @@ static tl_lock *make(tl_client *client, const char *key, int64_t ttl_ms) {
 
 static tl_err acquire(worker *w, tl_error *err) {
     if (!w->dlu)
-        return tl_lock_acquire(w->lock, WAIT_MS, err);
-    return tl_dlu_lock_wait(w->dlu, w->key, WAIT_MS, err) ? TL_OK : err->code;
+        return tl_lock_acquire(w->lock, w->wait_ms, err);
+    return tl_dlu_lock_wait(w->dlu, w->key, w->wait_ms, err) ? TL_OK : err->code;
 }
 
 static void loop(worker *w) {
@@ -196,6 +197,7 @@ int worker_main(int argc, char **argv) {
     tl_client_options options = legacy_client(argv[2], protocol_of(argv[3]), strict);
     options.wait_replicas = atoi(argv[6]);
     worker w = {.key = argv[4], .seed = (unsigned)strtoul(argv[5], NULL, 10)};
+    w.wait_ms = options.protocol == TL_TOKEN ? WAIT_IN_QUEUE_MS : WAIT_MS;
     write_and_read_lines();
     if (strcmp(argv[3], "dlu") == 0)
         with_drop_in(&w, &options);
