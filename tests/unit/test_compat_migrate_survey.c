@@ -95,6 +95,20 @@ TEST_WITH(a_family_that_is_written_is_not_old, begin, end) {
     assert_false(found_is_old(&made.found.family[0]));
 }
 
+TEST_WITH(odd_values_alone_are_no_locks_to_share, begin, end) {
+    tl_lock_info info = {
+        .protocol = -1, .held = true, .stamp_left_ms = INT64_MIN, .oddity = "holds a constant"};
+    char line[SURVEY_LINE];
+    (void)found_learn(&made.found, &view, tl__bytes_of("flag:lock"), &info, "");
+    assert_int_equal(made.found.family[0].odd, 1);
+    assert_false(survey_counts(&made.found.family[0]));
+    (void)stamp("flag:other", 1000, "java");
+    survey_conclude(&made);
+    assert_true(survey_counts(&made.found.family[0]));
+    assert_string_equal(made.found.family[0].oddity, "holds a constant");
+    assert_non_null(strstr(survey_init_line(line, &made, &made.found.family[0]), "'flag:*'"));
+}
+
 TEST_WITH(families_beyond_the_room_are_counted, begin, end) {
     char key[16];
     for (int i = 0; i < FOUND_FAMILIES + 3; i++) {

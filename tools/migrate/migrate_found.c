@@ -149,12 +149,12 @@ void found_held(found *all, tl_bytes key, int64_t least_ms, int64_t most_ms) {
 }
 
 bool found_is_legacy(const found_family *family) {
-    return family->stamps + family->odd + family->takes > 0;
+    return family->stamps + family->takes > 0;
 }
 
 bool found_is_old(const found_family *family) {
     return family->takes == 0 && family->lifetimes.count == 0 && family->ours == 0 &&
-           family->odd == 0 && family->stamps > 0 && family->old == family->stamps;
+           family->stamps > 0 && family->old == family->stamps;
 }
 
 const found_form *found_main_form(const found_family *family) {

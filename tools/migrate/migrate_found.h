@@ -33,8 +33,8 @@ typedef struct {
     names names;
     int64_t stamps;    /**< keys that held a stamp of a legacy client */
     int64_t over, old; /**< of these: expired at first sight; longer ago than FOUND_OLD_MS */
-    int64_t odd;  /**< keys with another trace of legacy clients, such as a badly written time */
-    int64_t ours; /**< keys with a stamp of tidelock's */
+    int64_t odd;       /**< keys with an odd value, such as a badly written time */
+    int64_t ours;      /**< keys with a stamp of tidelock's */
     int64_t tokens;
     int64_t takes;        /**< SETNX and GETSET with a stamp, read from MONITOR */
     int64_t left_most_ms; /**< of stamps without an observed beginning: the most time left */
@@ -73,7 +73,7 @@ found_family *found_heard(found *found, tl_bytes key, const char *dialects);
 /** Learn how long a connection held the key, between both limits. */
 void found_held(found *found, tl_bytes key, int64_t least_ms, int64_t most_ms);
 
-/** Is there any trace of legacy clients? */
+/** Was a stamp of a legacy client seen? Other odd values are no locks that tidelock can share. */
 bool found_is_legacy(const found_family *family);
 
 /** Are all of its stamps old, and was none written meanwhile? Then it may be no lock's. */

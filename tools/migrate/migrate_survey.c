@@ -61,6 +61,7 @@ typedef struct {
     track track[TRACKS];
     int tracks;
     int64_t began_ms, list_ms, look_ms;
+    bool list_said, look_said; /* that it could not be read */
     int status;
 } surveyor;
 
@@ -221,14 +222,19 @@ static bool take_list(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-static void list_clients(surveyor *surveyor, bool say) {
+static void list_clients(surveyor *surveyor) {
     static const char *const request[] = {"CLIENT", "LIST", NULL};
+    bool failed = false;
 
     for (int i = 0; i < surveyor->nodes; i++) {
         lister lister = {&surveyor->survey->heard, i == 0};
-        if (!link_ask(surveyor->node[i].link, request, take_list, &lister) && say)
+        if (link_ask(surveyor->node[i].link, request, take_list, &lister))
+            continue;
+        if (!surveyor->list_said)
             unread_link(surveyor, &surveyor->node[i], "who is connected (CLIENT LIST)");
+        failed = true;
     }
+    surveyor->list_said = surveyor->list_said || failed;
     surveyor->list_ms = moment_ms();
 }
 
@@ -280,8 +286,12 @@ static void look_at(surveyor *surveyor, track *track) {
     tl_lock_info info = {.size = sizeof info};
     tl_error err;
 
-    if (tl_client_look(surveyor->client, track->key, track->len, &info, &err))
+    if (tl_client_look(surveyor->client, track->key, track->len, &info, &err)) {
+        if (!surveyor->look_said)
+            survey_unread(surveyor->survey, "some looks at a sample: %s", err.message);
+        surveyor->look_said = true;
         return;
+    }
     int64_t now_ms = moment_ms();
     bool there = info.stamp_left_ms != INT64_MIN && info.value[0] && !info.by_tidelock;
     bool same = there && track->there && strcmp(info.value, track->value) == 0;
@@ -372,6 +382,11 @@ static int64_t until_ms(const surveyor *surveyor) {
     return surveyor->began_ms + most;
 }
 
+/* A long list is read less often. */
+static int64_t list_pause_ms(const surveyor *surveyor) {
+    return LIST_MS * surveyor->nodes * (1 + surveyor->survey->heard.connections / 1000);
+}
+
 /* Between two steps: looks that are due, and a pause until the next step may begin. */
 static void pause_until(surveyor *surveyor, int64_t due_ms) {
     migrate_work *work = surveyor->work;
@@ -380,8 +395,8 @@ static void pause_until(surveyor *surveyor, int64_t due_ms) {
     do {
         if (now_ms >= surveyor->look_ms + LOOK_MS)
             look_at_all(surveyor);
-        if (now_ms >= surveyor->list_ms + LIST_MS * surveyor->nodes)
-            list_clients(surveyor, false);
+        if (now_ms >= surveyor->list_ms + list_pause_ms(surveyor))
+            list_clients(surveyor);
         now_ms = moment_ms();
         int64_t pause_ms = due_ms - now_ms;
         if (pause_ms > LOOK_MS)
@@ -539,6 +554,9 @@ static void monitor_node(surveyor *surveyor, const node *node, const skew_listen
         unread_link(surveyor, node, "what clients send (MONITOR)");
     else if (listening.aborted)
         survey_unread(survey, "the rest of MONITOR of %s: %s", node->label, listening.message);
+    if (listening.strange)
+        survey_unread(survey, "%lld lines of MONITOR of %s", (long long)listening.strange,
+                      node->label);
     survey->monitor_ms += listening.took_ms;
     judge_clocks(surveyor, node, &listening);
     skew_listen_end(&listening);
@@ -569,11 +587,11 @@ static void observe(surveyor *surveyor) {
 
     count_keys(surveyor);
     begin_counts(surveyor);
-    list_clients(surveyor, true);
+    list_clients(surveyor);
     read_keys(surveyor);
     if (options->monitor_ms > 0 && !surveyor->work->sig)
         monitor(surveyor);
-    list_clients(surveyor, false);
+    list_clients(surveyor);
     end_counts(surveyor);
     end_tracks(surveyor);
 }

@@ -122,6 +122,15 @@ static void show_patterns(const survey *survey, FILE *out) {
                       survey->view->reg.keys);
 }
 
+static void show_other(const found_family *family, FILE *out) {
+    (void)fprintf(out, "%lld token%s, %lld stamp%s of tidelock's", (long long)family->tokens,
+                  plural(family->tokens), (long long)family->ours, plural(family->ours));
+    if (family->odd)
+        (void)fprintf(out, "; %lld odd, which no client of tidelock shares: %s",
+                      (long long)family->odd, family->oddity);
+    (void)fputc('\n', out);
+}
+
 static void show_others(const survey *survey, FILE *out) {
     char pattern[NAMES_PATTERN];
     int count = 0;
@@ -140,9 +149,7 @@ static void show_others(const survey *survey, FILE *out) {
                           (long long)family->stamps, plural(family->stamps),
                           plural(family->stamps));
         else
-            (void)fprintf(out, "%lld token%s, %lld stamp%s of tidelock's\n",
-                          (long long)family->tokens, plural(family->tokens),
-                          (long long)family->ours, plural(family->ours));
+            show_other(family, out);
     }
     if (count > SHOWN_MOST)
         (void)fprintf(out, "  and %d more patterns: --json has all\n", count - SHOWN_MOST);
@@ -380,8 +387,8 @@ MEMBERS(surveyed, SURVEYED_MEMBERS);
     M(of, stamps, "keys with a stamp without a sidecar")                                           \
     M(of, over, "of these, expired ones")                                                          \
     M(of, old, "of these, those that expired more than an hour ago")                               \
-    M(of, odd, "keys with another trace of legacy clients")                                        \
-    M(of, oddity, "the first such trace, or null")                                                 \
+    M(of, odd, "keys with an odd value, which is no lock that can be shared")                      \
+    M(of, oddity, "what is odd about the first, or null")                                          \
     M(of, own_stamps, "keys with a stamp of tidelock's")                                           \
     M(of, tokens, "keys with a token")                                                             \
     M(of, takes, "SETNX and GETSET with a stamp, read from MONITOR")                               \
