@@ -572,6 +572,28 @@ public final class ServerTests {
         }
     }
 
+    public void no_stamp_becomes_a_token_after_the_lease() throws InterruptedException {
+        String key = fresh();
+        AtomicReference<String> found = new AtomicReference<>();
+        Eval slow = (script, keys, args) -> {
+            boolean renews = Lossy.kind(script).equals("renew");
+            if (renews)
+                sleep(800);
+            Object reply = redis.eval(script, keys, args);
+            if (renews)
+                found.set(stampOrToken(key));
+            return reply;
+        };
+        phase("late-drain", 1, 1, 600);
+        Options options = options("late-drain").legacyTtlMinMs(8000).attemptMs(5000).renew(true);
+        try (TidelockLockUtil one = new TidelockLockUtil(slow, options)) {
+            check(one.lock(key), "it is free");
+            phase("late-drain", 2, 2, 600);
+            await("a renewal", () -> found.get() != null);
+            equal("stamp", found.get());
+        }
+    }
+
     public void a_drain_takes_over_an_expired_stamp() throws InterruptedException {
         phase("over", 2, 1);
         String key = fresh();
@@ -767,6 +789,19 @@ public final class ServerTests {
             check(new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8).startsWith("2 2 "), "its record");
         }
         equal(0L, call("HLEN", "tidelock:phase:{idle}:clients"));
+    }
+
+    public void a_shorter_lease_is_not_read_without_a_pause() throws InterruptedException {
+        phase("shorter", 1, 1, 1000);
+        Lossy lossy = new Lossy(redis);
+        try (TidelockLockUtil one = new TidelockLockUtil(lossy, options("shorter"))) {
+            check(one.lock(fresh()), "it is free");
+            phase("shorter", 1, 1, 300);
+            await("a look", () -> Collections.frequency(lossy.sent, "phase") > 1);
+            int before = Collections.frequency(lossy.sent, "phase");
+            Thread.sleep(200); // on a slow machine fewer come
+            check(Collections.frequency(lossy.sent, "phase") - before < 10, "not one behind the other");
+        }
     }
 
     // ---- many threads ----

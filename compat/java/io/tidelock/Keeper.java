@@ -14,7 +14,8 @@ final class Keeper implements Runnable {
     private static final int PARTS = 3; // a renewal is due after a third of what is left
     private static final int SOON_PARTS = 6;
     private static final long LEAST_NS = 2 * Rates.NS_PER_MS;
-    private static final long AGAIN_NS = 1000 * Rates.NS_PER_MS; // after a failure
+    private static final long AGAIN_NS = 1000 * Rates.NS_PER_MS; // the phase is read, after a failure
+    private static final long APART_NS = 100 * Rates.NS_PER_MS;  // at least: a shorter lease doesn't replace one that lasts
 
     private final Server server;
     private final Rules rules;
@@ -140,7 +141,7 @@ final class Keeper implements Runnable {
     }
 
     private synchronized void readEnded(boolean done) {
-        nextRead = done ? null : new Limit(Moment.now(), AGAIN_NS);
+        nextRead = new Limit(Moment.now(), done ? APART_NS : AGAIN_NS);
     }
 
     // ---- renewing ----
