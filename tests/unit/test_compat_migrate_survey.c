@@ -239,6 +239,37 @@ TEST_WITH(before_init_each_phase_is_judged, begin, end) {
     }
 }
 
+TEST_WITH(commands_are_in_the_way_although_no_stamp_was_found, begin, end) {
+    takes(0, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    survey_conclude(&made);
+    assert_int_equal(made.phase[PHASE_BRIDGE].count, 0);
+    assert_int_equal(made.phase[PHASE_DRAIN].count, 1);
+    assert_string_equal(made.phase[PHASE_TOKEN].item[0].who, "10.0.0.5:1000 on jobs:a");
+    assert_string_equal(made.alarm, "");
+}
+
+TEST_WITH(a_count_is_doubt_and_an_unknown_one_is_none, begin, end) {
+    made.calls = 7;
+    survey_conclude(&made);
+    assert_int_equal(made.phase[PHASE_DRAIN].count, 1);
+    assert_non_null(strstr(made.phase[PHASE_DRAIN].item[0].what, "ran 7 times"));
+    made.calls = -1;
+    survey_conclude(&made);
+    assert_int_equal(made.phase[PHASE_DRAIN].count, 0);
+}
+
+TEST_WITH(legacy_commands_in_the_token_phase_are_an_alarm, begin, end) {
+    view.reg = (migrate_register){
+        .there = true, .readable = true, .phase = 3, .epoch = 4, .keys = "jobs:*"};
+    takes(0, "10.0.0.5:1000", "SETNX", "cron:a", 60000);
+    survey_conclude(&made);
+    assert_string_equal(made.alarm, "");
+    takes(1, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    survey_conclude(&made);
+    assert_non_null(strstr(made.alarm, "10.0.0.5:1000 on"));
+    assert_int_equal(made.phase[PHASE_DRAIN].count, 0); /* the way back is free */
+}
+
 TEST_WITH(an_unfinished_scan_proves_nothing, begin, end) {
     made.whole = false;
     survey_conclude(&made);

@@ -48,7 +48,7 @@ static void advise_skew(const survey_facts *facts, survey_advice *ret) {
         facts->vague ? "; other hosts were not measured closely enough" : "");
 }
 
-/* A socket's time-out and a garbage collection can't be seen from the server. */
+/* Time-outs of sockets and garbage collections can't be seen from the server. */
 static void advise_delay(const survey_facts *facts, survey_advice *ret) {
     char most[DURATION_SHOWN];
     int64_t half_ms = ret->skew_ms / 2;
@@ -56,15 +56,15 @@ static void advise_delay(const survey_facts *facts, survey_advice *ret) {
     ret->delay_ms = half_ms;
     if (facts->delays.count == 0) {
         SAY(ret->delay_why,
-            "no takeover (GETSET) was seen, so the default, half of M; it must cover the socket "
-            "time-out plus the longest garbage collection of Java");
+            "no takeover (GETSET) was seen, so the default, half of M; it must cover time-outs and "
+            "pauses too: see MIGRATION.md, section 4");
         return;
     }
     if (GUARD(suggested_delay_covers))
         ret->delay_ms = larger(half_ms, round_up(2 * facts->delays.most_ms, SECOND_MS / 4));
     SAY(ret->delay_why,
         "the slowest of %lld takeovers took %s from SETNX to GETSET; twice that, and not below "
-        "half of M; it must cover the socket time-out plus the longest garbage collection of Java",
+        "half of M; it must cover time-outs and pauses too: see MIGRATION.md, section 4",
         (long long)facts->delays.count, show_ms(most, facts->delays.most_ms));
 }
 

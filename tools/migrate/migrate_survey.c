@@ -272,13 +272,21 @@ static void end_stay(track *track, int64_t now_ms) {
     track->there = false;
 }
 
+/* The writer may have rounded the stamp, or added to it: a dialect says how much. */
+static void sample_lifetime(track *track, const tl_lock_info *info, int64_t now_ms) {
+    const skew_dialect *dialect = skew_stamp_dialect(info->dialect);
+    tl_interval over = skew_stamp_over_us(dialect ? dialect : skew_stamp_dialect(NULL));
+
+    found_sample(&track->family->lifetimes, info->stamp_left_ms - over.hi / 1000,
+                 info->stamp_left_ms - over.lo / 1000 + now_ms - track->before_ms);
+}
+
 static void begin_stay(track *track, const tl_lock_info *info, int64_t now_ms) {
     track->there = track->fresh = true;
     track->first_ms = now_ms;
     track->before_ms = track->looked_ms;
     (void)snprintf(track->value, sizeof track->value, "%s", info->value);
-    found_sample(&track->family->lifetimes, info->stamp_left_ms,
-                 info->stamp_left_ms + now_ms - track->before_ms);
+    sample_lifetime(track, info, now_ms);
 }
 
 /* A change of the value is another holder, or a loser that has overwritten the stamp. */

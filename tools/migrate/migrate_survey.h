@@ -52,6 +52,7 @@ typedef struct {
     survey_clock clock[SURVEY_CLOCKS];
     survey_facts facts;
     survey_advice advice;
+    char alarm[240]; /**< legacy clients lock in a phase in which none may run; "" not seen */
     migrate_blockers phase[PHASES];
     bool judged[PHASES];
 } survey;

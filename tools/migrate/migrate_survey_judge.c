@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "ground/glob.h"
+#include "ground/guard.h"
 #include "migrate/migrate_survey.h"
 
 void survey_unread(survey *survey, const char *format, ...) {
@@ -44,10 +46,73 @@ static void add_facts(survey_facts *facts, const found_family *family) {
 
 /* ---- phases ------------------------------------------------------------------------------------ */
 
+/* SETNX and GETSET with a stamp on keys of the register, or without one on any key of legacy locks; and by whom. */
+static int64_t takes_of(const survey *survey, char who[MIGRATE_LIST_SIZE]) {
+    const migrate_register *reg = &survey->view->reg;
+    int64_t takes = 0;
+
+    who[0] = '\0';
+    for (int i = 0; i < survey->heard.clients; i++) {
+        const heard_client *client = &survey->heard.client[i];
+        bool fits = !reg->readable;
+        for (int k = 0; k < client->keys && !fits; k++)
+            fits = tl__glob_fits(tl__bytes_of(reg->keys), tl__bytes_of(client->key[k]));
+        if (client->takes == 0 || !fits)
+            continue;
+        takes += client->takes;
+        size_t n = strlen(who);
+        if (n < MIGRATE_LIST_SIZE / 2)
+            (void)snprintf(who + n, MIGRATE_LIST_SIZE - n, "%s%s on %.60s", n ? ", " : "",
+                           client->row.address, client->key[0]);
+    }
+    return takes;
+}
+
+/* A lock that is held for a moment leaves no stamp to find; its commands show it. A count of the whole server is
+ * doubt, unless MONITOR was read all the time. */
+static void judge_commands(const survey *survey, migrate_blockers *ret) {
+    migrate_blocker blocker = {.passes = false};
+    int64_t takes = takes_of(survey, blocker.who);
+
+    if (!GUARD(commands_block_phases) || (takes == 0 && survey->calls <= 0) ||
+        ret->count == MIGRATE_BLOCKERS)
+        return;
+    if (takes > 0)
+        (void)snprintf(blocker.what, sizeof blocker.what,
+                       "%lld SETNX and GETSET of legacy clients were seen", (long long)takes);
+    else
+        (void)snprintf(blocker.what, sizeof blocker.what,
+                       "SETNX or GETSET ran %lld times meanwhile, and it is not known on which "
+                       "keys",
+                       (long long)survey->calls);
+    if (!blocker.who[0])
+        (void)snprintf(blocker.who, sizeof blocker.who, "not known");
+    (void)snprintf(blocker.todo, sizeof blocker.todo, "%s",
+                   takes > 0
+                       ? "end these clients, or have the server refuse them: tidelock migrate acl"
+                       : "find out with --monitor, or have the server refuse them: tidelock "
+                         "migrate acl");
+    ret->item[ret->count++] = blocker;
+}
+
+static void raise_alarm(survey *survey) {
+    const migrate_register *reg = &survey->view->reg;
+    char who[MIGRATE_LIST_SIZE];
+    int64_t takes = takes_of(survey, who);
+
+    if (reg->readable && reg->phase >= PHASE_DRAIN && takes > 0)
+        (void)snprintf(survey->alarm, sizeof survey->alarm,
+                       "legacy clients lock keys of namespace %s in phase %d, where none may run: "
+                       "%.120s: end them",
+                       survey->name, reg->phase, who);
+}
+
 /* Before init: could the namespace begin in each phase? */
 static void judge_beginning(survey *survey, const migrate_locks *locks) {
     for (int phase = 0; phase < PHASES; phase++) {
         migrate_judge_init(survey->view, phase, locks, &survey->phase[phase]);
+        if (phase >= PHASE_DRAIN)
+            judge_commands(survey, &survey->phase[phase]);
         survey->judged[phase] = true;
     }
 }
@@ -60,6 +125,8 @@ static void judge_steps(survey *survey) {
         if (phase < 0 || phase >= PHASES)
             continue;
         migrate_judge(survey->view, phase, &survey->registered, NULL, &survey->phase[phase]);
+        if (phase >= PHASE_DRAIN && phase > now)
+            judge_commands(survey, &survey->phase[phase]);
         survey->judged[phase] = true;
     }
 }
@@ -80,6 +147,7 @@ void survey_conclude(survey *survey) {
     survey_advise(&survey->facts, &survey->advice);
     if (survey->by_cluster)
         return;
+    raise_alarm(survey);
     if (survey->view->reg.readable)
         judge_steps(survey);
     else if (!survey->view->reg.there)

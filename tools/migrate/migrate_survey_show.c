@@ -234,7 +234,7 @@ static void show_users(const survey *survey, FILE *out) {
     heard_user user;
     int count = 0;
 
-    (void)fprintf(out, "\nclients that lock as legacy clients\n");
+    (void)fprintf(out, "\nclients that sent SETNX or GETSET, as legacy clients do\n");
     for (int i = 0; i < survey->heard.clients; i++)
         if (read_user(survey, i, &user) && count++ < SHOWN_MOST)
             show_user(survey, &user, out);
@@ -301,10 +301,17 @@ static void show_phases(const survey *survey, FILE *out) {
     else if (reg->there)
         (void)fprintf(out, "\nnamespace %s has a register that can't be read\n", survey->name);
     else
-        (void)fprintf(out, "\nnamespace %s is not registered; it could begin in\n", survey->name);
+        (void)fprintf(out,
+                      "\nnamespace %s is not registered; it could begin, by what was seen, in\n",
+                      survey->name);
+    if (survey->alarm[0])
+        (void)fprintf(out, "alarm: %s\n", survey->alarm);
     for (int i = 0; i < PHASES; i++)
         if (survey->judged[i])
             migrate_show_blockers(i, &survey->phase[i], out);
+    if (!reg->there || reg->phase < PHASE_DRAIN)
+        (void)fprintf(out, "  (phase 2 and 3 need that no legacy client runs, which no survey "
+                           "shows)\n");
 }
 
 static void show_line(const survey *survey, const found_family *family, FILE *out) {
@@ -370,7 +377,7 @@ MEMBERS(survey, SURVEY_MEMBERS);
     M(of, setnx_getset_calls, "SETNX and GETSET of all clients meanwhile, or null")                \
     M(of, patterns, "an array of objects, see below")                                              \
     M(of, outside, "keys of legacy clients that the register's pattern doesn't match")             \
-    M(of, users, "clients that lock as legacy clients: an array of objects, see below")            \
+    M(of, users, "clients that sent SETNX or GETSET: an array of objects, see below")              \
     M(of, connections, "how many connections there were at the last look")                         \
     M(of, other_connections, "of these, those that last sent what tidelock doesn't")               \
     M(of, clocks, "an array of objects, see below")                                                \
@@ -378,6 +385,7 @@ MEMBERS(survey, SURVEY_MEMBERS);
     M(of, legacy_delay_max, "the proposed L, likewise")                                            \
     M(of, legacy_ttl_min, "the proposed T, likewise")                                              \
     M(of, warning, "what these values can't cover, or null")                                       \
+    M(of, alarm, "legacy clients that lock in a phase where none may run, or null")                \
     M(of, phases, "the phases that are next, or in which it could begin: as _next_ of *status*")
 MEMBERS(surveyed, SURVEYED_MEMBERS);
 
@@ -419,7 +427,7 @@ MEMBERS(samples, SAMPLES_MEMBERS);
     M(of, library, "its library, or null")                                                         \
     M(of, version, "the library's version, or null")                                               \
     M(of, user, "its user of the server, or null")                                                 \
-    M(of, connections, "how many of its connections were seen to lock")                            \
+    M(of, connections, "how many of its connections were seen to do so")                           \
     M(of, command, "the last command of one of them, or null")                                     \
     M(of, takes, "SETNX and GETSET with a stamp, read from MONITOR")                               \
     M(of, patterns, "of the keys in these: an array of texts")
@@ -605,6 +613,7 @@ json_t *survey_json(const survey *survey) {
            suggestion_json(advice->delay_ms, advice->delay_why));
     js_set(&json, legacy_ttl_min_of_surveyed, suggestion_json(advice->ttl_ms, advice->ttl_why));
     js_set(&json, warning_of_surveyed, text_json(advice->warning));
+    js_set(&json, alarm_of_surveyed, text_json(survey->alarm));
     js_set(&json, phases_of_surveyed, phases_json(survey));
     return json;
 }
