@@ -278,6 +278,15 @@ TEST_WITH(an_unfinished_scan_proves_nothing, begin, end) {
     assert_non_null(strstr(made.phase[PHASE_TOKEN].item[0].what, "did not reach all keys"));
 }
 
+TEST_WITH(a_register_that_was_not_read_may_be_there, begin, end) {
+    made.register_unread = true;
+    (void)stamp("jobs:a", 1000, "java");
+    survey_conclude(&made);
+    assert_false(survey_inits(&made));
+    for (int i = 0; i < PHASES; i++)
+        assert_false(made.judged[i]);
+}
+
 TEST_WITH(a_register_is_judged_by_its_own_keys, begin, end) {
     view.reg = (migrate_register){
         .there = true, .readable = true, .phase = 1, .epoch = 1, .keys = "x:*"};

@@ -636,7 +636,8 @@ static int run(migrate_work *work, survey *survey) {
 
     describe(work, survey);
     /* Without its register a namespace can be surveyed too; the message is on standard error. */
-    if (!survey->by_cluster && migrate_read(&work->migration, &work->view))
+    survey->register_unread = !survey->by_cluster && migrate_read(&work->migration, &work->view);
+    if (survey->register_unread)
         survey_unread(survey, "the register of namespace %s, and its clients", survey->name);
     status = find_nodes(&surveyor);
     status = status ? status : open_client(&surveyor);

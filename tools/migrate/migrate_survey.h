@@ -31,8 +31,9 @@ typedef struct {
     const char *keys; /**< the glob of the keys that were read */
     bool keys_given;
     bool by_cluster;
-    bool url_given;      /**< by --url: the next command needs it too */
-    const char *dialect; /**< given; NULL: guess */
+    bool register_unread; /**< it isn't known whether the namespace has a register */
+    bool url_given;       /**< by --url: the next command needs it too */
+    const char *dialect;  /**< given; NULL: guess */
     char server[TL_HOST_SIZE + 16];
     int masters;
     int64_t keys_read, keys_all; /**< in the first pass, about; -1 unknown */
@@ -65,6 +66,9 @@ void survey_conclude(survey *survey);
 
 /** The patterns of legacy locks that may be migrated: not those that are old. Returns whether this one is. */
 bool survey_counts(const found_family *family);
+
+/** May `init` be proposed: is it certain that there is no register? */
+bool survey_inits(const survey *survey);
 
 /** "tidelock migrate init ..." for these locks, quoted for a shell; "" if no pattern fits. */
 const char *survey_init_line(char buf[SURVEY_LINE], const survey *survey,

@@ -26,6 +26,11 @@ bool survey_counts(const found_family *family) {
     return found_is_legacy(family) && !found_is_old(family);
 }
 
+bool survey_inits(const survey *survey) {
+    return !survey->by_cluster && !survey->view->reg.there &&
+           (!survey->register_unread || !GUARD(unread_register_may_be));
+}
+
 /* ---- facts ------------------------------------------------------------------------------------- */
 
 static void add_samples(found_samples *into, const found_samples *other) {
@@ -145,12 +150,10 @@ void survey_conclude(survey *survey) {
     }
     survey->facts.delays = survey->heard.delays;
     survey_advise(&survey->facts, &survey->advice);
-    if (survey->by_cluster)
-        return;
     raise_alarm(survey);
-    if (survey->view->reg.readable)
+    if (!survey->by_cluster && survey->view->reg.readable)
         judge_steps(survey);
-    else if (!survey->view->reg.there)
+    else if (survey_inits(survey))
         judge_beginning(survey, &locks);
 }
 

@@ -295,7 +295,9 @@ static void show_phases(const survey *survey, FILE *out) {
 
     if (survey->by_cluster)
         return;
-    if (reg->readable)
+    if (survey->register_unread)
+        (void)fprintf(out, "\nwhether namespace %s is registered is not known\n", survey->name);
+    else if (reg->readable)
         (void)fprintf(out, "\nnamespace %s is in phase %d (%s), keys %s\n", survey->name,
                       reg->phase, migrate_phase_name(reg->phase), reg->keys);
     else if (reg->there)
@@ -317,7 +319,7 @@ static void show_phases(const survey *survey, FILE *out) {
 static void show_line(const survey *survey, const found_family *family, FILE *out) {
     char line[SURVEY_LINE];
 
-    if (!survey->view->reg.there && !survey->by_cluster && *survey_init_line(line, survey, family))
+    if (survey_inits(survey) && *survey_init_line(line, survey, family))
         (void)fprintf(out, "  %s\n", line);
     if (*survey_client_line(line, survey, family))
         (void)fprintf(out, "  %s\n", line);
@@ -329,7 +331,7 @@ static void show_commands(const survey *survey, FILE *out) {
     (void)fprintf(out, "\nnext\n");
     if (survey->by_cluster)
         (void)fprintf(out, "  (no phases in a cluster: RUNBOOK.md, \"In a Redis Cluster\")\n");
-    else if (!survey->view->reg.there)
+    else if (survey_inits(survey))
         (void)fprintf(out, "  (check each pattern: it must match all names of the locks, also of "
                            "those that were not seen, and no other)\n");
     if (survey->keys_given)
@@ -339,7 +341,7 @@ static void show_commands(const survey *survey, FILE *out) {
             show_line(survey, &survey->found.family[i], out);
     if (!survey->keys_given && count == 0)
         (void)fprintf(out, "  no pattern to propose: give --keys PATTERN, or --monitor D\n");
-    if (survey->view->reg.there)
+    if (survey->view->reg.there || survey->register_unread)
         (void)fprintf(out, "  tidelock migrate status --namespace %s\n", survey->name);
     if (survey->url_given)
         (void)fprintf(out, "  (with the same --url)\n");
@@ -362,7 +364,7 @@ void survey_show(const survey *survey, FILE *out) {
     M(of, server, "the server, or \"a cluster\"")                                                  \
     M(of, masters, "how many masters were read")                                                   \
     M(of, namespace, "the namespace")                                                              \
-    M(of, registered, "true: it has a register")                                                   \
+    M(of, registered, "true: it has a register; null: not known, or a cluster")                    \
     M(of, keys, "the pattern of the keys that were read")                                          \
     M(of, keys_read, "about how many keys were read, of all names")                                \
     M(of, keys_all, "how many keys there are, or null")                                            \
@@ -485,7 +487,7 @@ static json_t *forms_json(const found_family *family) {
 static json_t *pattern_json(const survey *survey, const found_family *family) {
     char pattern[NAMES_PATTERN], line[SURVEY_LINE];
     bool counts = survey_counts(family);
-    bool inits = counts && !survey->by_cluster && !survey->view->reg.there;
+    bool inits = counts && survey_inits(survey);
     json_t *json = json_pack("{s:o, s:b}", pattern_of_pattern,
                              text_json(names_pattern(pattern, &family->names)), legacy_of_pattern,
                              counts);
@@ -592,7 +594,9 @@ json_t *survey_json(const survey *survey) {
                              masters_of_survey, survey->masters);
 
     js_set(&json, namespace_of_survey, js_text(survey->name));
-    js_set(&json, registered_of_survey, json_boolean(survey->view->reg.there));
+    js_set(&json, registered_of_survey,
+           survey->register_unread || survey->by_cluster ? json_null()
+                                                         : json_boolean(survey->view->reg.there));
     js_set(&json, keys_of_survey, js_text(survey->keys));
     js_set(&json, keys_read_of_survey, json_integer(survey->keys_read));
     js_set(&json, keys_all_of_survey, js_known(survey->keys_all));
