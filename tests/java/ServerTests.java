@@ -7,6 +7,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BooleanSupplier;
 
@@ -789,6 +791,54 @@ public final class ServerTests {
             check(new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8).startsWith("2 2 "), "its record");
         }
         equal(0L, call("HLEN", "tidelock:phase:{idle}:clients"));
+    }
+
+    public void a_record_stays_where_its_client_may_register_again() throws InterruptedException {
+        phase("closes", 1, 1, 300);
+        CountDownLatch asked = new CountDownLatch(1), goes = new CountDownLatch(1);
+        List<String> sent = Collections.synchronizedList(new ArrayList<>());
+        Eval blocks = (script, keys, args) -> {
+            String kind = Lossy.kind(script);
+            sent.add(kind);
+            if (kind.equals("phase") && Thread.currentThread().getName().equals("tidelock-closes")) {
+                asked.countDown();
+                awaitLatch(goes);
+            }
+            return redis.eval(script, keys, args);
+        };
+        TidelockLockUtil one = new TidelockLockUtil(blocks, options("closes").attemptMs(300));
+        check(one.lock(fresh()), "it is free");
+        awaitLatch(asked);
+        one.close();
+        check(!sent.contains("leave"), "a reader is on its way");
+        goes.countDown();
+    }
+
+    private static void awaitLatch(CountDownLatch latch) {
+        try {
+            check(latch.await(LIMIT_MS, TimeUnit.MILLISECONDS), "not in time");
+        } catch (InterruptedException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    private static boolean runs(String thread) {
+        return Thread.getAllStackTraces().keySet().stream().anyMatch(each -> each.getName().equals(thread));
+    }
+
+    private void lockAndForget(String namespace) {
+        TidelockLockUtil forgotten = new TidelockLockUtil(redis, options(namespace));
+        check(forgotten.lock(fresh()), "it is free");
+    }
+
+    public void the_thread_of_a_forgotten_instance_ends() throws InterruptedException {
+        phase("forgotten", 1, 1, 300);
+        lockAndForget("forgotten");
+        check(runs("tidelock-forgotten"), "it reads the phase");
+        await("its end", () -> {
+            System.gc();
+            return !runs("tidelock-forgotten");
+        });
     }
 
     public void a_shorter_lease_is_not_read_without_a_pause() throws InterruptedException {

@@ -36,7 +36,7 @@ final class Keeper implements Runnable {
     synchronized void start() {
         if (closed || thread != null)
             return;
-        thread = new Thread(this, "tidelock");
+        thread = new Thread(this, "tidelock-" + rules.namespace);
         thread.setDaemon(true);
         thread.start();
     }
