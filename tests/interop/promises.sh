@@ -92,6 +92,13 @@ peers_renewal_counts() {
     (($(redis PTTL $KEY) > LONG_MS / 3)) || fail "the lifetime is $(redis PTTL $KEY) ms"
     expect 75 "$tidelock" lock $KEY
 }
+# Spring's, where it was given a task scheduler; without one tidelock_follows_expiry shows that it doesn't renew.
+peers_own_renewals_count() {
+    peer ok renew
+    peer_takes $SHORT_MS
+    expect 75 "$tidelock" lock -w $((2 * SHORT_MS))ms $KEY
+    [[ $(redis GET $KEY) == "$value" ]] || fail "the key has changed"
+}
 # ShedLock's lockAtLeastFor: its release leaves the key until then.
 peers_rest_counts() {
     peer ok rest $LONG_MS
@@ -196,7 +203,10 @@ promise tidelock_follows_expiry 'a waiting tidelock has the lock after its lifet
 promise peer_follows_release "waiting, it has the lock after tidelock's release"
 promise peer_follows_expiry "waiting, it has the lock after tidelock's lifetime"
 case $name in
-spring) promise peers_renewal_counts 'its renewal keeps tidelock out for longer' ;;
+spring)
+    promise peers_renewal_counts 'its renewal keeps tidelock out for longer'
+    promise peers_own_renewals_count 'with a task scheduler it renews by itself, and keeps tidelock out'
+    ;;
 *) promise peers_extension_counts 'its extension keeps tidelock out for longer' ;;
 esac
 if [[ $name == shedlock ]]; then promise peers_rest_counts 'released before its least time it keeps tidelock out until then'; fi

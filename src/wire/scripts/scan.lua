@@ -31,9 +31,11 @@ end
 local endless = ARGV[6] ~= ' ' and ARGV[6]
 local constants = ' 1 true yes on ok lock locked '
 local function is_constant(K, v)
+    if #v > 6 or not string.find(v, '^%w+$') or not string.find(constants, ' ' .. string.lower(v) .. ' ', 1, true) then
+        return false
+    end
     K = string.lower(K)
-    return string.find(v, '^%w+$') and string.find(constants, ' ' .. string.lower(v) .. ' ', 1, true) and
-           (string.find(K, '^lock') or string.find(K, '[^bc]lock') or string.find(K, 'mutex', 1, true))
+    return string.find(K, '^lock') or string.find(K, '[^bc]lock') or string.find(K, 'mutex', 1, true)
 end
 local function resembles(K, v)
     if endless and string.find(endless, ' ' .. v .. ' ', 1, true) or is_constant(K, v) then

@@ -5,12 +5,13 @@ import java.util.concurrent.locks.Lock;
 
 import org.springframework.integration.redis.util.RedisLockRegistry;
 import org.springframework.integration.redis.util.RedisLockRegistry.RedisLockType;
+import org.springframework.scheduling.concurrent.ThreadPoolTaskScheduler;
 
 import redis.clients.jedis.Jedis;
 
 /**
  * Spring Integration's RedisLockRegistry. Its key is REGISTRY:NAME, the value is the registry's own. A registry has
- * one lifetime for all its locks, and renews only on demand: a task scheduler that calls renewLock() has to be set.
+ * one lifetime for all its locks, and renews on demand, or by itself where it was given a task scheduler.
  */
 class SpringSpin implements Peer.Lock {
     private final Jedis server;
@@ -19,6 +20,7 @@ class SpringSpin implements Peer.Lock {
     private long lifetimeMs;
     private String name;
     private Lock held;
+    private ThreadPoolTaskScheduler scheduler;
 
     SpringSpin(Jedis server) {
         this(server, RedisLockType.SPIN_LOCK);
@@ -36,6 +38,8 @@ class SpringSpin implements Peer.Lock {
         RedisLockRegistry fresh = new RedisLockRegistry(Spring.factory(), prefix, ttlMs);
         fresh.setRedisLockType(type);
         fresh.setIdleBetweenTries(Duration.ofMillis(Peer.RETRY_MS)); // by default 100 ms
+        if (scheduler != null)
+            fresh.setRenewalTaskScheduler(scheduler);
         return fresh;
     }
 
@@ -56,6 +60,12 @@ class SpringSpin implements Peer.Lock {
         name = part[1];
         held = lock;
         return server.get(key);
+    }
+
+    @Override
+    public void renew() {
+        scheduler = new ThreadPoolTaskScheduler();
+        scheduler.initialize();
     }
 
     @Override

@@ -37,6 +37,11 @@ public final class Peer {
         default void rest(long restMs) {
             throw new UnsupportedOperationException("its locks don't rest");
         }
+
+        /** Locks are renewed by the library itself. */
+        default void renew() {
+            throw new UnsupportedOperationException("its locks are not renewed");
+        }
     }
 
     static int port;
@@ -80,6 +85,9 @@ public final class Peer {
                 return released == null ? "done" : released ? "ok" : "lost";
             case "rest":
                 lock.rest(Long.parseLong(word[1]));
+                return "ok";
+            case "renew":
+                lock.renew();
                 return "ok";
             case "count":
                 count(word[1], Long.parseLong(word[2]), Integer.parseInt(word[3]));
