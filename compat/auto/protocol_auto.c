@@ -14,7 +14,14 @@
 static tl_status become(tl_try *attempt, const tl_protocol *row, bool drains, tl_mono until,
                         const tl_job *job, const tl_event *event, tl_out *out) {
     tl_event start = {.kind = TL_START, .now = event->now, .server = event->server};
+    int64_t believes = attempt->believes;
+    uint8_t differed = attempt->differed;
+    bool polls = attempt->result.op == TL_ACQUIRE && attempt->result.acquire.polls;
     tl__attempt_init(attempt, row, (tl_op)attempt->result.op, attempt->ticket, until);
+    attempt->believes = believes;
+    attempt->differed = differed;
+    if (polls)
+        attempt->result.acquire.polls = true;
     if (drains)
         ((tl_stamp_try *)attempt)->drain = true;
     return tl__attempt_step(attempt, job, &start, out);
@@ -29,16 +36,21 @@ static const tl_protocol *row_of(uint8_t id) {
 
 /* ---- by the phase ---------------------------------------------------------------------------------- */
 
-static int phase_of(const tl_lease *lease, const tl_rules *rules) {
-    return lease->phase == TL_PHASE_NONE ? tl__namespace_for(rules)->all->fallback : lease->phase;
+static int or_fallback(int phase, const tl_rules *rules) {
+    return phase == TL_PHASE_NONE ? tl__namespace_for(rules)->all->fallback : phase;
 }
+
+static int phase_of(const tl_lease *lease, const tl_rules *rules) {
+    return or_fallback(lease->phase, rules);
+}
+
+static const tl_protocol *const rows[] = {[TL_PHASE_TIMESTAMP] = &tl__protocol_timestamp,
+                                          [TL_PHASE_BRIDGE] = &tl__protocol_bridge,
+                                          [TL_PHASE_DRAIN] = &tl__protocol_bridge,
+                                          [TL_PHASE_TOKEN] = &tl__protocol_token};
 
 static tl_status act(tl_try *attempt, const tl_job *job, const tl_lease *lease,
                      const tl_event *event, tl_out *out) {
-    static const tl_protocol *const rows[] = {[TL_PHASE_TIMESTAMP] = &tl__protocol_timestamp,
-                                              [TL_PHASE_BRIDGE] = &tl__protocol_bridge,
-                                              [TL_PHASE_DRAIN] = &tl__protocol_bridge,
-                                              [TL_PHASE_TOKEN] = &tl__protocol_token};
     int phase = phase_of(lease, &job->rules);
     return become(attempt, rows[phase], phase == TL_PHASE_DRAIN,
                   GUARD(take_within_lease) ? tl__mono_min(attempt->until, lease->until)
@@ -64,15 +76,51 @@ static bool reads(const tl_try *attempt) {
     return true;
 }
 
+/* ---- in a cluster ------------------------------------------------------------------------------ */
+
+#define DIFFERED_MAX 3 /* how often a register may be another one within an attempt */
+
+/* Acquire by what is believed of the slot's register, which the acquire carries. Waiters queue by the
+ * latest phase of all slots; where this slot has another, a waiter must look again by itself. */
+static tl_status act_in_slot(tl_try *attempt, const tl_job *job, int64_t believes,
+                             const tl_event *event, tl_out *out) {
+    int phase = or_fallback(tl__phase_believed(believes), &job->rules);
+    attempt->believes = believes;
+    if (job->queue.join && phase != TL_PHASE_TOKEN)
+        attempt->result.acquire.polls = true;
+    return become(attempt, rows[phase], phase == TL_PHASE_DRAIN, attempt->until, job, event, out);
+}
+
+static tl_condition condition(const tl_try *attempt, const tl_job *job, tl_out *out) {
+    return tl__phase_condition(tl__namespace_for(&job->rules), &job->slot, attempt->believes, out);
+}
+
+static tl_status differs(tl_try *attempt, const tl_job *job, tl_bytes reads, const tl_event *event,
+                         tl_out *out) {
+    static const char often[] = "the phase of its slot changes again and again";
+    const tl_namespace *ns = tl__namespace_for(&job->rules);
+    int64_t believes;
+    if (!tl__phase_believe(reads, &believes)) {
+        attempt->result.code = tl__phase_unreadable(ns, out);
+        return TL_END;
+    }
+    tl__phase_keep(ns, believes, event, out);
+    if (++attempt->differed > DIFFERED_MAX || !tl__mono_before(event->now, attempt->until))
+        return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(often), out);
+    return act_in_slot(attempt, job, believes, event, out);
+}
+
 /* ---- renewing and releasing ----------------------------------------------------------------- */
 
-/* A stamp becomes a token where tokens are written. */
+/* A stamp becomes a token where tokens are written. In a cluster it stays one: a renewal has no
+ * condition. */
 static tl_status keep(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     const tl_lease *lease = tl__lease_of(event->server, tl__namespace_for(&job->rules)->index);
     uint8_t speaks = job->hold.proof.held_by - 1;
     bool without_scripts = tl__proof_stamp(&job->hold.proof).capped_until.ns == TL_NEVER.ns;
-    bool drains = speaks != TL_TOKEN && !without_scripts && lease->phase >= TL_PHASE_DRAIN &&
-                  tl__lease_lasts(lease, event);
+    bool drains = speaks != TL_TOKEN && !without_scripts &&
+                  !(GUARD(stamp_stays_in_cluster) && job->rules.nodes) &&
+                  lease->phase >= TL_PHASE_DRAIN && tl__lease_lasts(lease, event);
     return become(attempt, row_of(speaks), drains,
                   drains ? tl__mono_min(attempt->until, lease->until) : attempt->until, job, event,
                   out);
@@ -92,6 +140,10 @@ static tl_status ask(tl_try *attempt, const tl_job *job, const tl_event *event, 
         return drop(attempt, job, event, out);
     if (attempt->result.op == TL_RENEW && job->hold.proof.held_by)
         return keep(attempt, job, event, out);
+    if (job->rules.nodes && attempt->result.op == TL_ACQUIRE)
+        return act_in_slot(attempt, job, tl__phase_belief(lease), event, out);
+    if (GUARD(stamp_stays_in_cluster) && job->rules.nodes) /* a token stays one, too */
+        return become(attempt, &tl__protocol_bridge, false, attempt->until, job, event, out);
     /* A renewal of a lock acquired elsewhere also writes what the phase demands. */
     if (GUARD(lease_lasts) ? tl__lease_lasts(lease, event) : lease->until.ns != 0)
         return act(attempt, job, lease, event, out);
@@ -127,4 +179,6 @@ const tl_protocol tl__protocol_auto = {.name = "auto",
                                        .reads_wall = true,
                                        .watching = &tl__watching,
                                        .unchanged = tl__stamp_unchanged,
-                                       .upkeep = &tl__phase_upkeep};
+                                       .upkeep = &tl__phase_upkeep,
+                                       .condition = condition,
+                                       .differs = differs};

@@ -124,6 +124,61 @@ bool tl__lease_lasts(const tl_lease *lease, const tl_event *event) {
            tl__ns_until(event->now, lease->until) > lease->lease_ms * TL_NS_PER_MS / LAST;
 }
 
+/* ---- in a cluster ------------------------------------------------------------------------------ */
+
+#define EPOCH_END (INT64_C(1) << 53) /* from here on Lua's numbers can't count by one */
+#define PHASES 4
+
+tl_condition tl__phase_condition(const tl_namespace *ns, const tl_slot_tag *slot, int64_t believes,
+                                 tl_out *out) {
+    const tl_bytes tag = tl__bytes_of(slot->text), none = {0};
+    /* Each copy stands right behind the last one. */
+    tl_bytes key = tl__out_copy(out, TL_LITERAL("tidelock:phase:slot:{"), tag);
+    key.n += tl__out_copy(out, TL_LITERAL("}:"), ns->name).n;
+    if (believes == 0)
+        return (tl_condition){.key = key, .reads = TL_LITERAL("")};
+    tl_bytes reads = tl__out_int(out, tl__phase_believed(believes));
+    reads.n += tl__out_copy(out, TL_LITERAL(" "), none).n;
+    reads.n += tl__out_int(out, believes / PHASES).n;
+    return (tl_condition){.key = key, .reads = reads};
+}
+
+bool tl__phase_believe(tl_bytes reads, int64_t *ret) {
+    int64_t epoch;
+    *ret = 0;
+    if (reads.n == 0)
+        return true;
+    if (reads.n < 3 || reads.p[0] < '0' || reads.p[0] >= '0' + PHASES || reads.p[1] != ' ' ||
+        reads.p[2] < '1' || reads.p[2] > '9' ||
+        !tl__bytes_to_int(tl__bytes(reads.p + 2, reads.n - 2), &epoch) || epoch >= EPOCH_END)
+        return false;
+    *ret = epoch * PHASES + (reads.p[0] - '0');
+    return true;
+}
+
+int tl__phase_believed(int64_t believes) {
+    return believes == 0 ? TL_PHASE_NONE : (int)(believes % PHASES);
+}
+
+int64_t tl__phase_belief(const tl_lease *lease) {
+    return lease->epoch * PHASES + (lease->epoch > 0 ? lease->phase : 0);
+}
+
+void tl__phase_keep(const tl_namespace *ns, int64_t believes, const tl_event *event, tl_out *out) {
+    if (believes <= tl__phase_belief(tl__lease_of(event->server, ns->index)))
+        return;
+    out->keeps = true;
+    out->keeps_at = ns->index;
+    *(tl_lease *)&out->kept = (tl_lease){.epoch = believes / PHASES,
+                                         .phase = (int8_t)tl__phase_believed(believes),
+                                         .until = TL_NEVER,
+                                         .reported = event->now};
+}
+
+tl_err tl__phase_unreadable(const tl_namespace *ns, tl_out *out) {
+    return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
+}
+
 /* ---- keeping it fresh ------------------------------------------------------------------------ */
 
 void tl__attend_init(void *machine, const tl_namespaces *all, uint8_t index, int64_t attempt_ms,

@@ -93,6 +93,28 @@ tl_err tl__phase_read(const tl_namespace *ns, tl_mono asked, const tl_event *eve
 /** Does the lease last long enough to act by it? Otherwise read the phase again. */
 bool tl__lease_lasts(const tl_lease *lease, const tl_event *event);
 
+/* ---- in a cluster ------------------------------------------------------------------------------- */
+
+/* Each slot has a register of its own, the string "tidelock:phase:slot:{TAG}:NAME". It holds "PHASE EPOCH",
+ * where the epoch is a time that no register had before, or it is absent. An acquire carries what it believes
+ * of it. Where the register differs the script changes nothing, and the acquire is sent again by what it learned.
+ * So the master that executes an acquire judges its phase, and there is no lease. A belief is one number:
+ * four epochs and the phase; 0: there is no register. */
+
+/** The condition of an acquire by that belief, in out's scratch room. */
+tl_condition tl__phase_condition(const tl_namespace *ns, const tl_slot_tag *slot, int64_t believes,
+                                 tl_out *out);
+/** Read what the register holds. false: it can't be read. */
+bool tl__phase_believe(tl_bytes reads, int64_t *ret);
+/** The phase; -1: there is no register. */
+int tl__phase_believed(int64_t believes);
+/** The latest belief that the client keeps. */
+int64_t tl__phase_belief(const tl_lease *lease);
+/** out keeps the belief, if it is newer than the client's. */
+void tl__phase_keep(const tl_namespace *ns, int64_t believes, const tl_event *event, tl_out *out);
+/** The register can't be read: a message, and TL_ESERVER. */
+tl_err tl__phase_unreadable(const tl_namespace *ns, tl_out *out);
+
 /* ---- keeping a lease fresh ---------------------------------------------------------------------- */
 
 /** runtime/upkeep.c: keeps leases fresh in a client. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "client/backend.h"
 #include "client/client.h"
 #include "ground/error.h"
 #include "phase/phase.h"
@@ -74,6 +75,8 @@ static void keep(tl_client *client, const tl_out *out, bool in) {
     tl__lease_merge((tl_lease *)&client->node.server.kept[out->keeps_at], &read);
     tl__node_changed(&client->node);
     tl__mutex_unlock(&client->mutex);
+    if (client->backend->slotted) /* each acquire reads the phase by itself */
+        return;
     if (in) {
         attend(client, out->keeps_at);
         return;

@@ -211,7 +211,7 @@ static tl_status acquire_answered(tl_stamp_try *stamp_try, const tl_job *job, co
     if (answer.status == 1)
         return held(stamp_try, job, &answer, event, out);
     return answer.status == 0 ? busy(stamp_try, job, &answer, event, out)
-                              : tl__sidecar_refused(&stamp_try->try, &answer, event, out);
+                              : tl__sidecar_refused(&stamp_try->try, job, &answer, event, out);
 }
 
 /* ---- renewing ------------------------------------------------------------------------------- */

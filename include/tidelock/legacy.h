@@ -45,8 +45,8 @@
  *     to an earlier state.
  *
  * In a Redis Cluster (redis+cluster:) TL_BRIDGE and TL_TIMESTAMP share locks, by EVAL alone. With
- * strict a program can only look at locks there: tl_lock_new fails with TL_EINVALID. So does
- * tl_client_open with TL_AUTO. These differ there:
+ * strict a program can only look at locks there: tl_lock_new fails with TL_EINVALID. These differ
+ * there:
  *
  *   - M is how far a host's clock may be from that of any node. L includes all redirections of a
  *     legacy client.
@@ -56,6 +56,9 @@
  *   - While a slot is open a held lock is renewed and released, and its loss is noticed; none is
  *     acquired. A lock that is to rest does so when the slot has moved.
  *   - A key expires 2 s after its stamp is free for all clients.
+ *   - TL_AUTO: each slot has a register of its own. The server compares it when it executes an
+ *     acquire, so there is no lease, and no record of the client. A renewal turns no stamp into a
+ *     token. The verdict of `tidelock skew --publish` isn't read.
  */
 #ifndef TIDELOCK_LEGACY_H
 #define TIDELOCK_LEGACY_H

@@ -12,11 +12,6 @@ _Static_assert(TL_NODES_MAX <= 1 << (64 - CURSOR_BITS), "room for a node's numbe
 
 static tl_err open_cluster(tl_client *client, const tl_seeds *seeds,
                            const tl_client_options *options, tl_error *err) {
-    const tl_protocol *protocol = tl__protocol_row(options->protocol);
-    if (protocol && protocol->upkeep)
-        return tl__fail(err, TL_EINVALID, 0,
-                        "protocol: with a URL that begins with redis+cluster:// it must be token, "
-                        "bridge or timestamp: the phase would be on another node than the key");
     return tl__fleet_open_cluster(&client->fleet, &client->node, seeds, options, err);
 }
 

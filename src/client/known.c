@@ -4,6 +4,7 @@
  */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "client/backend.h"
 #include "client/client.h"
@@ -38,6 +39,7 @@ void tl__node_changed(tl_node *node) {
 static unsigned copy_server(tl_node *node, tl_server *to) {
     tl__mutex_lock(&node->client->mutex);
     *to = node->server;
+    memcpy(to->kept, node->client->node.server.kept, sizeof to->kept);
     unsigned changes = atomic_load(&node->changes);
     tl__mutex_unlock(&node->client->mutex);
     return changes;

@@ -22,9 +22,17 @@ typedef struct tl_try {
     bool asking;  /**< the request goes to the node that a redirection of the kind TL_ASK named */
     bool again;   /**< that node has replied, and the slot's owner is asked, too: see alone.c */
     uint8_t hops; /**< redirections in a row */
+    uint8_t differed; /**< how often its condition did not hold */
     /** the reply was a success, and the driver confirms that the server is the master */
     bool confirming;
+    /** what it believes of its condition (tl_protocol.condition), in the protocol's own terms */
+    int64_t believes;
 } tl_try;
+
+/** Is its acquire executed only under a condition? */
+static inline bool tl__job_has_condition(const tl_job *job) {
+    return job->protocol->condition && job->rules.nodes;
+}
 
 /** Initialize it. `until`: when the caller goes on; it limits the wait for the reply, and until when the
  *  server may execute a delayed request. `ticket`: of its sends. */

@@ -217,6 +217,11 @@ typedef struct {
 
 struct tl_try;
 
+/** A key that must hold these bytes when an acquire is executed; reads.n 0: it must be absent. */
+typedef struct {
+    tl_bytes key, reads;
+} tl_condition;
+
 /** A protocol: what its attempts send and what the replies mean; `attempt` runs them. One file, and one row
  *  in protocol/rows. */
 typedef struct tl_protocol {
@@ -267,6 +272,11 @@ typedef struct tl_protocol {
     bool (*unchanged)(const tl_job *job, tl_bytes value);
     /** NULL: none. */
     const tl_upkeep *upkeep;
+    /** NULL, or for a cluster: the condition of an acquire, in the slot of the lock. */
+    tl_condition (*condition)(const struct tl_try *a, const tl_job *job, tl_out *out);
+    /** The condition's key holds `reads` instead. Nothing was acquired. */
+    tl_status (*differs)(struct tl_try *a, const tl_job *job, tl_bytes reads, const tl_event *e,
+                         tl_out *out);
 } tl_protocol;
 
 extern const tl_protocol tl__protocol_token;

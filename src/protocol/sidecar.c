@@ -32,6 +32,30 @@ static tl_command *whole(tl_send *send, tl_script name, const tl_job *job, tl_ou
     return command;
 }
 
+#define TAKE_ARGS 11 /* arguments of acquire.lua before that of its condition */
+#define JOIN_ARGS 8  /* and of join.lua */
+
+/* A script that acquires, with the condition's key where there is one. *ret gets the condition. */
+static tl_command *take(tl_send *send, tl_script name, const tl_try *attempt, const tl_job *job,
+                        tl_condition *ret, tl_out *out) {
+    tl_command *command = whole(send, name, job, out);
+    if (attempt->result.op != TL_ACQUIRE || !tl__job_has_condition(job))
+        return command;
+    *ret = job->protocol->condition(attempt, job, out);
+    tl__try_add(command, ret->key);
+    command->nkeys++;
+    return command;
+}
+
+/* Add the bytes that the condition's key must hold, behind so many arguments. */
+static void add_condition(tl_command *command, const tl_condition *condition, unsigned args) {
+    if (condition->key.n == 0)
+        return;
+    while (command->argc < command->nkeys + args)
+        tl__try_add(command, TL_LITERAL(""));
+    tl__try_add(command, condition->reads);
+}
+
 /* The lifetime as it stands in an entry of the queue. A mark says that this waiter is only notified, never
  * granted K. */
 static tl_bytes lined_px(const tl_job *job, int64_t ttl_ms, tl_out *out) {
@@ -68,7 +92,8 @@ bool tl__sidecar_binds(const tl_job *job) {
 void tl__sidecar_send_acquire(tl_try *attempt, const tl_job *job, const tl_sidecar_write *write,
                               const tl_event *event, tl_out *out) {
     tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
-    tl_command *command = whole(send, TL_SCRIPT_ACQUIRE, job, out);
+    tl_condition condition = {0};
+    tl_command *command = take(send, TL_SCRIPT_ACQUIRE, attempt, job, &condition, out);
     tl_interval now = tl__try_server_us(event, event->now);
     int64_t not_after = tl__try_not_after_us(attempt, event, true);
     attempt->bounded = not_after > 0;
@@ -79,7 +104,7 @@ void tl__sidecar_send_acquire(tl_try *attempt, const tl_job *job, const tl_sidec
            tl__sidecar_binds(job) ? job->owner : TL_LITERAL(""));
     bool quiet = attempt->result.op == TL_ACQUIRE &&
                  job->acquire.quiet_ms > 0; /* the holder of a renewal believes already */
-    bool odd = write->until_us > 0 || write->expect.n > 0 || quiet;
+    bool odd = write->until_us > 0 || write->expect.n > 0 || quiet || condition.key.n > 0;
     if (job->fences > 1 || odd)
         tl__try_add(command, tl__out_int(out, tl__job_fences(job)));
     if (odd) {
@@ -88,12 +113,14 @@ void tl__sidecar_send_acquire(tl_try *attempt, const tl_job *job, const tl_sidec
     }
     if (quiet)
         add_quiet(command, job, event, out);
+    add_condition(command, &condition, TAKE_ARGS);
     tl__try_add_wait(send, job, out);
 }
 
 void tl__sidecar_send_join(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
-    tl_command *command = whole(send, TL_SCRIPT_JOIN, job, out);
+    tl_condition condition = {0};
+    tl_command *command = take(send, TL_SCRIPT_JOIN, attempt, job, &condition, out);
     int64_t not_after = tl__try_not_after_us(attempt, event, true);
     attempt->bounded = not_after > 0;
     TL_ADD(command, tl__token_bytes(&job->token), lined_px(job, job->ttl_ms, out),
@@ -101,6 +128,7 @@ void tl__sidecar_send_join(tl_try *attempt, const tl_job *job, const tl_event *e
            job->queue.rank > 0 ? tl__out_int(out, job->queue.rank) : TL_LITERAL(""));
     if (job->acquire.quiet_ms > 0)
         add_quiet(command, job, event, out);
+    add_condition(command, &condition, JOIN_ARGS);
     tl__try_add_wait(send, job, out);
 }
 
@@ -280,9 +308,10 @@ bool tl__sidecar_joined(tl_try *attempt, const tl_event *event, tl_out *out,
     int64_t first, before, waiting, known;
     tl_acquire_result *r = &attempt->result.acquire;
     *ret = (tl_sidecar_answer){0};
-    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &ret->status) || ret->status < -5)
+    if (!tl__reply_int(tl__reply_item(event->replied.reply, 0), &ret->status) || ret->status < -6)
         return false;
-    if (ret->status == -3)
+    ret->value = text_of(tl__reply_item(event->replied.reply, 1));
+    if (ret->status == -3 || ret->status == -6)
         return true;
     if (!tl__reply_int(tl__reply_item(event->replied.reply, 2), &ret->left_ms) ||
         !tl__reply_int(tl__reply_item(event->replied.reply, 3), &first) ||
@@ -296,7 +325,7 @@ bool tl__sidecar_joined(tl_try *attempt, const tl_event *event, tl_out *out,
         r->rank = 0;
     tl__out_server_us(out, ret->server_us, event);
     ret->fence = (uint64_t)first;
-    ret->rests = ret->status == 0 && tl__is_rest(text_of(tl__reply_item(event->replied.reply, 1)));
+    ret->rests = ret->status == 0 && tl__is_rest(ret->value);
     r->before = (int32_t)(before < INT32_MAX ? before : INT32_MAX);
     r->waiting = (int32_t)(waiting < INT32_MAX ? waiting : INT32_MAX);
     r->server_us = ret->server_us;
@@ -334,7 +363,7 @@ tl_refreshed tl__sidecar_refreshed(const tl_event *event, tl_out *out) {
     return first == 0 ? TL_REFRESHED_LATE : first == 1 ? TL_REFRESHED_NOT : TL_REFRESHED_MALFORMED;
 }
 
-tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
+tl_status tl__sidecar_refused(tl_try *attempt, const tl_job *job, const tl_sidecar_answer *answer,
                               const tl_event *event, tl_out *out) {
     static const char spent[] = "this token has been released already";
     switch (answer->status) {
@@ -342,8 +371,12 @@ tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
     case -2: return tl__try_fail(attempt, TL_ESERVER, false, TL_LITERAL(spent), out);
     case -4: return tl__try_quiet(attempt, event, answer->left_ms, out);
     case -5: return tl__try_never_quiet(attempt, true, out); /* K may be the token's */
-    default: return tl__try_malformed(attempt, out);
+    case -6:
+        if (tl__job_has_condition(job))
+            return job->protocol->differs(attempt, job, answer->value, event, out);
+        break;
     }
+    return tl__try_malformed(attempt, out);
 }
 
 tl_status tl__sidecar_judge(tl_try *attempt, const tl_job *job, const tl_sidecar_answer *answer,
@@ -351,7 +384,7 @@ tl_status tl__sidecar_judge(tl_try *attempt, const tl_job *job, const tl_sidecar
     if (answer->status == 1)
         return tl__try_held(attempt, job, event, answer->left_ms, answer->fence, out);
     if (answer->status != 0)
-        return tl__sidecar_refused(attempt, answer, event, out);
+        return tl__sidecar_refused(attempt, job, answer, event, out);
     attempt->result.acquire.rests = answer->rests;
     return tl__try_busy(attempt, event, answer->left_ms);
 }

@@ -87,7 +87,7 @@ tl_status tl__sidecar_judge(tl_try *attempt, const tl_job *job, const tl_sidecar
                             const tl_event *event, tl_out *out);
 tl_status tl__sidecar_kept(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out);
 /** Handle an acquire's status that is negative or unknown; ends the attempt. */
-tl_status tl__sidecar_refused(tl_try *attempt, const tl_sidecar_answer *answer,
+tl_status tl__sidecar_refused(tl_try *attempt, const tl_job *job, const tl_sidecar_answer *answer,
                               const tl_event *event, tl_out *out);
 /** Handle the reply to a release; ends the attempt. */
 tl_status tl__sidecar_released(tl_try *attempt, const tl_job *job, const tl_event *event,

@@ -16,6 +16,7 @@
 
 #include "distribute_lock_util.h"
 #include "real_fleet.h"
+#include "wire/keys.h"
 
 #define KEYS 12
 #define LONG_AGO_MS 60000
@@ -488,12 +489,119 @@ TEST(without_scripts_no_lock_is_acquired_in_a_cluster) {
     ASSERT_SAID("locks can be looked at, but not acquired: that needs scripts there");
 }
 
-TEST(no_client_follows_a_phase_in_a_cluster) {
-    const tl_client_options o = TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
-                                                  .protocol = TL_AUTO);
-    tl_client *none = NULL;
-    ASSERT_RESULT(tl_client_open(&o, &none, &said), TL_EINVALID);
-    ASSERT_SAID("it must be token, bridge or timestamp: the phase would be on another node than");
+/* ---- phases ---------------------------------------------------------------------------------------- */
+
+static void set_phase(const char *key, int phase) {
+    static int64_t epoch = 1796000000000000; /* a time */
+    const tl_slot_tag tag = tl__slot_tag(tl__hash_slot(tl__bytes_of(key)));
+    char name[64], text[32];
+    (void)snprintf(name, sizeof name, "tidelock:phase:slot:{%s}:default", tag.text);
+    (void)snprintf(text, sizeof text, "%d %lld", phase, (long long)++epoch);
+    freeReplyObject(phase < 0 ? real_redis_command(owner(key), "DEL %s", name)
+                              : real_redis_command(owner(key), "SET %s %s", name, text));
+}
+
+static bool is_token(const char *key) {
+    redisReply *reply = real_redis_command(owner(key), "GET %s", key);
+    assert_int_equal(reply->type, REDIS_REPLY_STRING);
+    bool is = reply->len == TL_TOKEN_SIZE - 1;
+    freeReplyObject(reply);
+    return is;
+}
+
+static tl_lock *auto_lock(const char *key) {
+    return make_lock_with(ours_as(TL_AUTO), key, TL_LOCK_OPTIONS(.ttl_ms = 0));
+}
+
+TEST(each_acquire_in_a_cluster_follows_the_phase_of_its_slot) {
+    static const int phases[] = {-1, 1, 2, 3, 2, 1, 0, 3, -1};
+    java *j = new_java(T_MS);
+    int64_t end_ms;
+    free_key();
+    tl_lock *lock = auto_lock(JOB), *other = auto_lock("{another}job");
+    for (size_t i = 0; i < sizeof phases / sizeof *phases; i++) {
+        set_phase(JOB, phases[i]);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        assert_int_equal(is_token(JOB), phases[i] >= 2);
+        ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+        assert_false(is_token("{another}job")); /* its slot has no register */
+        assert_true(phases[i] >= 2 ||
+                    !java_lock(j, JOB, &end_ms)); /* Java can't run beside tokens */
+        ASSERT_RESULT(tl_lock_extend(lock, T_MS, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+        JAVA_LOCKS(j, JOB, &end_ms);
+        java_release(j, JOB, end_ms);
+    }
+    free_java(j);
+}
+
+TEST(a_hold_in_a_cluster_stays_what_it_is) {
+    free_key();
+    tl_lock *lock = auto_lock(JOB);
+    for (int phase = 1; phase <= 2; phase++) {
+        set_phase(JOB, phase);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+        set_phase(JOB, 3 - phase);
+        ASSERT_RESULT(tl_lock_extend(lock, T_MS, &said), TL_OK);
+        assert_int_equal(is_token(JOB), phase == 2);
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    }
+    set_phase(JOB, -1);
+}
+
+static void *await_turn(void *lock) {
+    tl_error err;
+    return tl_lock_acquire(lock, T_MS + SOON_MS, &err) == TL_OK ? lock : NULL;
+}
+
+/* It waits in the queue of the token phase, which ends meanwhile. */
+TEST(waiters_of_the_last_phase_acquire_by_the_phase_of_their_turn) {
+    free_key();
+    set_phase(JOB, 3);
+    tl_lock *lock = auto_lock(JOB), *next = auto_lock(JOB);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK); /* and so it knows the phase */
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    pthread_t thread;
+    void *acquired;
+    assert_int_equal(pthread_create(&thread, NULL, await_turn, next), 0);
+    WAIT_FOR(SOON_MS, real_redis_int(owner(JOB), "ZCARD {slot}job:tidelock:line") == 1);
+    set_phase(JOB, 1);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    assert_int_equal(pthread_join(thread, &acquired), 0);
+    assert_ptr_equal(acquired, next);
+    assert_false(is_token(JOB));
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+    set_phase(JOB, -1);
+}
+
+TEST(a_token_of_a_phase_outlasts_an_open_slot_where_none_is_acquired) {
+    lock_events *events = make_events();
+    free_key();
+    set_phase(JOB, 3);
+    tl_client *client = ours_as(TL_AUTO);
+    tl_lock *lock = held_in_open_slot_by(client, events), *other = auto_lock(JOB);
+    assert_true(is_token(JOB));
+    real_fleet_move_key(fleet, JOB);
+    ASSERT_RESULT(tl_lock_extend(lock, T_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("the key's slot is being moved");
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    real_fleet_close_slot(fleet);
+    ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
+    assert_true(is_token(JOB)); /* the register has moved, too */
+    ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    set_phase(JOB, -1);
+}
+
+TEST(a_register_of_a_slot_that_cannot_be_read_is_named) {
+    free_key();
+    set_phase(JOB, 7);
+    ASSERT_RESULT(tl_lock_acquire(auto_lock(JOB), SOON_MS, &said), TL_ESERVER);
+    ASSERT_SAID("namespace default: its register can't be read");
+    set_phase(JOB, -1);
 }
 
 TEST(the_drop_in_locks_in_a_cluster) {

@@ -103,7 +103,9 @@ expect 0 "$tidelock" unlock --protocol bridge job "${token%% *}"
 ! is_there job || fail "it is left by unlock"
 expect_line 64 'strict: with a URL that begins with redis.cluster:// locks can be looked at, but not acquired' \
     "$tidelock" run --protocol timestamp --strict job -- true
-expect_line 78 'it must be token, bridge or timestamp: the phase would be on another node' "$tidelock" run --protocol auto job -- true
+expect_from 1 "$tidelock" run --protocol auto job -- "$tidelock" check --protocol auto job
+says '^held by tidelock on '
+! is_there job || fail "it is left: auto"
 
 # A master that doesn't answer: nobody may take its stamps for none.
 pid=$(of "$(owner jobs:held)" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')

@@ -111,6 +111,8 @@ static bool may_be_left_waiting(const sim_world *w, const sim_actor *a) {
     if (w->cfg.slow_clock ||
         w->cfg.fault[SIM_BEYOND]) /* each take may come too late by its server's clock */
         return true;
+    if (w->cfg.slot_phases)
+        return true;
     return w->cfg.migrates &&
            (!w->whole || w->cfg.forgets || kind == SIM_TOKEN || w->cfg.level < FAKE_LEVEL(3, 2, 0));
 }

@@ -46,7 +46,7 @@ void sim_line_comes(sim_world *w, const sim_request *m, uint32_t number, int key
     bool had = t->taken && !t->beside; /* what was taken beside the line has been given back */
     if (t->stood > 0 || had || !is_promised(w))
         return;
-    t->inherits = m->argv[10].n > 0;
+    t->inherits = m->argv[m->nkeys + 6].n > 0;
     for (int i = 0; t->inherits && i < w->cfg.actors; i++) {
         sim_token *b = standing(w, &w->actor[i], key);
         if (b && b != t && b->ticket > t->ticket) { /* who stood before it has come back */
@@ -63,9 +63,11 @@ void sim_line_stands(sim_world *w, const sim_request *m, uint32_t number, int ke
     int64_t before = 0;
     if (t->waits || !is_promised(w)) /* one that took it natively may have had to give it back */
         return;
-    int n = snprintf(text, sizeof text, "%.*s %.*s %.*s %.*s %.*s", (int)m->argv[4].n, m->argv[4].p,
-                     (int)m->argv[5].n, m->argv[5].p, (int)m->argv[8].n, m->argv[8].p,
-                     (int)m->argv[9].n, m->argv[9].p, (int)m->argv[7].n, m->argv[7].p);
+    int n = snprintf(text, sizeof text, "%.*s %.*s %.*s %.*s %.*s", (int)m->argv[m->nkeys].n,
+                     m->argv[m->nkeys].p, (int)m->argv[m->nkeys + 1].n, m->argv[m->nkeys + 1].p,
+                     (int)m->argv[m->nkeys + 4].n, m->argv[m->nkeys + 4].p,
+                     (int)m->argv[m->nkeys + 5].n, m->argv[m->nkeys + 5].p,
+                     (int)m->argv[m->nkeys + 3].n, m->argv[m->nkeys + 3].p);
     tl_bytes argv[] = {TL_LITERAL("ZRANK"), w->key[key].l, tl__bytes(text, (size_t)n)};
     if (!tl__reply_int(fake_conn_command(s->runner, argv, 3), &before))
         return;

@@ -148,7 +148,7 @@ void sim_check_count(sim_world *w, int key, uint32_t number) {
 
 /* A take of a stamp? The others leave their token in K, whatever they have found. */
 static bool takes_stamp(const sim_request *m) {
-    return m->argc > 11 && !tl__bytes_eq(m->argv[11], m->argv[4]);
+    return m->argc > m->nkeys + 7U && !tl__bytes_eq(m->argv[m->nkeys + 7], m->argv[m->nkeys]);
 }
 
 /* Does K hold what a take of a stamp has it hold, as S knows? Then it changes nothing: but one of a token has a stamp become
@@ -164,10 +164,10 @@ static bool has_own_stamp(sim_world *w, const sim_request *m, uint32_t number, t
 }
 
 bool sim_check_has(sim_world *w, const sim_request *m) {
-    int key = m->argc > 4 ? sim_key_named(w, m->argv[0]) : -1;
+    int key = m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
     if (key < 0)
         return false;
-    uint32_t number = sim_token_number(w, m->argv[4]);
+    uint32_t number = sim_token_number(w, m->argv[m->nkeys]);
     tl_bytes value = sim_key_value(w, key);
     if (number == 0 || value.n == 0)
         return false;
@@ -182,8 +182,8 @@ static bool is_in_sidecar(sim_world *w, const sim_request *m, uint32_t number, i
 }
 
 bool sim_check_noted(sim_world *w, const sim_request *m) {
-    int key = m->argc > 4 ? sim_key_named(w, m->argv[0]) : -1;
-    return key >= 0 && is_in_sidecar(w, m, sim_token_number(w, m->argv[4]), key);
+    int key = m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
+    return key >= 0 && is_in_sidecar(w, m, sim_token_number(w, m->argv[m->nkeys]), key);
 }
 
 bool sim_check_has_alone(sim_world *w, const sim_request *m) {
@@ -346,15 +346,15 @@ static void check_written(sim_world *w, const sim_request *m, uint32_t number, i
 static void taken(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t fence = 0, fences = 1;
     (void)tl__reply_int(reply->type == TL_REPLY_STRING ? reply : tl__reply_item(reply, 3), &fence);
-    tl_bytes expected = m->argc > 12 ? m->argv[12] : (tl_bytes){0};
-    uint32_t number = sim_token_number(w, m->argv[4]);
-    if (m->argc > 10)
-        (void)tl__bytes_to_int(m->argv[10], &fences);
+    tl_bytes expected = m->argc > m->nkeys + 8U ? m->argv[m->nkeys + 8] : (tl_bytes){0};
+    uint32_t number = sim_token_number(w, m->argv[m->nkeys]);
+    if (m->argc > m->nkeys + 6U)
+        (void)tl__bytes_to_int(m->argv[m->nkeys + 6], &fences);
     if (reply->type != TL_REPLY_STRING)
         fence -= fences - 1; /* the last */
     sim_request reserving = *m;
     reserving.fences = (int32_t)fences;
-    sim_check_taken(w, &reserving, number, fence, expected, m->argv[6], key);
+    sim_check_taken(w, &reserving, number, fence, expected, m->argv[m->nkeys + 2], key);
     check_written(w, m, number, key);
     w->token[number].bound = is_in_sidecar(w, m, number,
                                            key); /* others may have been there since it was */
@@ -524,13 +524,13 @@ uint64_t sim_check_claim(sim_world *w, const sim_request *m) {
     fake_redis *r = w->server[m->socket->server].r;
     tl_bytes claim = {0}, token = {0};
     int key = m->is_script && m->argc > m->nkeys ? sim_key_named(w, m->argv[0]) : -1;
-    bool joins = m->is_script && m->script == TL_SCRIPT_JOIN && m->argc > 9;
+    bool joins = m->is_script && m->script == TL_SCRIPT_JOIN && m->argc > m->nkeys + 5U;
     bool drops = m->is_script && m->script == TL_SCRIPT_RELEASE;
     if (key < 0 || (!joins && !drops && m->script != TL_SCRIPT_ACQUIRE))
         return 0;
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("claim"), &claim);
     (void)fake_redis_peek_field(r, 0, w->key[key].s, TL_LITERAL("token"), &token);
-    bool comes = (joins && tl__bytes_eq(m->argv[9], claim)) ||
+    bool comes = (joins && tl__bytes_eq(m->argv[m->nkeys + 5], claim)) ||
                  (drops && tl__bytes_eq(m->argv[m->nkeys], token));
     return comes ? 0 : hash_of(claim);
 }
@@ -612,7 +612,8 @@ static void granted(sim_world *w, const sim_request *m, int key) {
         return;
     sim_request given = *m;
     given.fences = t->joined;
-    given.has = m->has && m->script == TL_SCRIPT_JOIN && number == sim_token_number(w, m->argv[4]);
+    given.has = m->has && m->script == TL_SCRIPT_JOIN &&
+                number == sim_token_number(w, m->argv[m->nkeys]);
     bool asks = number == sim_token_number(w, m->argv[m->nkeys]);
     bool leased = asks && m->asked->lease.until.ns != 0;
     given.asked = given.has || leased ? m->asked : sim_asked_by(m->sender, m->socket->boot, 0);
@@ -621,7 +622,8 @@ static void granted(sim_world *w, const sim_request *m, int key) {
     w->stats.grants++;
     w->stats.grants_told += m->script != TL_SCRIPT_JOIN || !asks;
     sim_check_taken(w, &given, number, (int64_t)fence, (tl_bytes){0},
-                    leased && m->script == TL_SCRIPT_JOIN ? m->argv[6] : (tl_bytes){0}, key);
+                    leased && m->script == TL_SCRIPT_JOIN ? m->argv[m->nkeys + 2] : (tl_bytes){0},
+                    key);
     t->bound = true;
     if (m->claim && t->inbox == m->claim && !given.has && (w->whole || !w->cfg.fleet))
         sim_fail(w, key, "token %u is given %s, though its inbox has let it lapse",
@@ -633,10 +635,10 @@ static void granted(sim_world *w, const sim_request *m, int key) {
 
 static void stands(sim_world *w, const sim_request *m, const tl_reply *ticket) {
     int64_t numbers = 1;
-    sim_token *t = &w->token[sim_token_number(w, m->argv[4])];
-    (void)tl__bytes_to_int(m->argv[8], &numbers);
+    sim_token *t = &w->token[sim_token_number(w, m->argv[m->nkeys])];
+    (void)tl__bytes_to_int(m->argv[m->nkeys + 4], &numbers);
     t->joined = (int32_t)numbers;
-    t->inbox = hash_of(m->argv[9]);
+    t->inbox = hash_of(m->argv[m->nkeys + 5]);
     t->lease = m->asked->lease;
     t->boot = m->asked->boot;
     (void)tl__reply_int(ticket, &t->ticket);
@@ -646,7 +648,7 @@ static void stands(sim_world *w, const sim_request *m, const tl_reply *ticket) {
 /* A script that was refused half-way may have put it in line before. */
 void sim_check_erred(sim_world *w, const sim_request *m) {
     char entry[ENTRY_MAX];
-    int key = m->argc > 10 ? sim_key_named(w, m->argv[0]) : -1;
+    int key = m->argc > m->nkeys + 6U ? sim_key_named(w, m->argv[0]) : -1;
     if (key < 0 || m->script != TL_SCRIPT_JOIN)
         return;
     const tl_bytes *a = m->argv + m->nkeys;
@@ -661,7 +663,7 @@ void sim_check_erred(sim_world *w, const sim_request *m) {
 
 static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, int key) {
     int64_t status = 0, ticket = 0, others = 0, told = 0;
-    uint32_t number = sim_token_number(w, m->argv[4]);
+    uint32_t number = sim_token_number(w, m->argv[m->nkeys]);
     (void)tl__reply_int(tl__reply_item(reply, 0), &status);
     w->stats.late_refused += status == -1;
     w->stats.spent_refused += status == -2;
@@ -674,7 +676,7 @@ static void joined(sim_world *w, const sim_request *m, const tl_reply *reply, in
     w->stats.joins++;
     w->stats.joins_leased += m->asked->lease.until.ns != 0;
     /* A server that takes over may know it from before the one that told it so had lost the line. */
-    bool tells = tl__bytes_to_int(m->argv[10], &told);
+    bool tells = tl__bytes_to_int(m->argv[m->nkeys + 6], &told);
     bool before = ticket < told && ticket == w->token[number].first;
     if (tells && told != ticket && !before)
         sim_fail(w, key, "token %u stands in line elsewhere than it was told", (unsigned)number);

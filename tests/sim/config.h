@@ -152,6 +152,7 @@ typedef struct {
     int32_t dialect;        /**< of legacy clients, by its number; 0: Java's */
     /* migrations, which are with stamps too */
     bool migrates;
+    bool slot_phases;               /**< in a cluster: each slot has a register, config_slots.c */
     int64_t lease_ms, own_lease_ms; /**< the register's; the longest that clients want */
     int64_t plan;                   /**< phases to go to, as digits; 0: as operators like */
     int32_t first_phase;            /**< -1: there is no register at first */
@@ -237,6 +238,8 @@ void sim_config_atomic(sim_config *config);
 int64_t sim_config_pause_ms(const sim_config *config);
 /** And with stamps, which legacy clients of the cluster share. */
 void sim_config_cluster_stamps(sim_config *config);
+/** And with a register of the phase in each slot. */
+void sim_config_cluster_phases(sim_config *config);
 /** Of one: nothing that a node knows is lost; no two may hold a lock at once, whatever is. */
 bool sim_config_cluster_keeps(const sim_config *config);
 bool sim_config_cluster_excludes(const sim_config *config);

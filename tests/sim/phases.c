@@ -7,6 +7,7 @@
 #ifdef TL_COMPAT
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "phase/phase.h"
 #include "stamp/stamp.h"
@@ -32,6 +33,8 @@ int64_t sim_phase_epoch(const tl_client *client) {
 
 void sim_phase_kept(sim_world *w, const sim_host *h, int64_t before, const tl_out *out) {
     int64_t now = tl__lease_read(out)->epoch;
+    if (w->cfg.slot_phases)
+        return; /* of another slot */
     w->stats.phases_followed += before > 0 && now > before;
     w->stats.phases_missed += before > 0 && now > before + 1;
     if (now < before)
@@ -172,7 +175,7 @@ void sim_phase_failed_over(sim_world *w) {
 void sim_phase_acted(sim_world *w, const sim_host *h, int64_t boot, const sim_lease *lease,
                      int key) {
     int phase = phase_of(w, lease);
-    if (lease->until.ns == 0)
+    if (lease->until.ns == 0 || w->cfg.slot_phases)
         return;
     int64_t *counts[] = {&w->stats.takes_0, &w->stats.takes_1, &w->stats.takes_2,
                          &w->stats.takes_3};
@@ -195,8 +198,9 @@ bool sim_phase_is_outside(const sim_world *w, int key) {
 }
 
 bool sim_phase_lets(const sim_world *w, const sim_actor *a) {
-    return !w->cfg.migrates || !w->migration.stopped[w->cfg.cast[a->id].kind] ||
-           w->cfg.forgets == a->id + 1 || sim_phase_is_outside(w, a->key);
+    return !(w->cfg.migrates || w->cfg.slot_phases) ||
+           !w->migration.stopped[w->cfg.cast[a->id].kind] || w->cfg.forgets == a->id + 1 ||
+           sim_phase_is_outside(w, a->key);
 }
 
 /* Where the plan goes from this phase, which is the one to stay in when it has been carried out. */
@@ -240,6 +244,8 @@ bool sim_phase_has_tokens(const sim_world *w) {
     bool java = false;
     for (int i = 0; i < w->cfg.keys; i++)
         java = java || sim_config_has(&w->cfg, SIM_JAVA, i);
+    if (w->cfg.slot_phases)
+        return !java || w->migration.stopped[SIM_JAVA] || !sim_config_cluster_keeps(&w->cfg);
     return w->cfg.migrates &&
            (!java || w->migration.stopped[SIM_JAVA] || !w->whole || !refuses_late(w));
 }
@@ -261,9 +267,29 @@ static void make_register(sim_world *w) {
     sim_replicas_copy(w);
 }
 
+static void make_slot_register(sim_world *w, int key) {
+    char name[SIM_SLOT_REGISTER], text[] = "0 1";
+    tl_bytes argv[] = {TL_LITERAL("SET"), sim_slot_register(w, key, name), tl__bytes_of(text)};
+    text[0] = (char)('0' + w->cfg.first_phase);
+    (void)fake_conn_command(w->server[sim_home_of(w, argv[1])].runner, argv, 3);
+}
+
+tl_bytes sim_slot_register(const sim_world *w, int key, char to[SIM_SLOT_REGISTER]) {
+    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(w->key[key].k));
+    (void)snprintf(to, SIM_SLOT_REGISTER, "tidelock:phase:slot:{%s}:default", tag.text);
+    return tl__bytes_of(to);
+}
+
 /* After the server has been made. */
 void sim_phases_reset(sim_world *w) {
     w->migration = (sim_migration){0};
+    if (w->cfg.slot_phases) {
+        for (int i = 0; i < w->cfg.keys && w->cfg.first_phase >= 0; i++)
+            make_slot_register(w, i);
+        w->migration.top = 1;
+        w->migration.stopped[SIM_JAVA] = w->cfg.first_phase > TL_PHASE_BRIDGE;
+        return;
+    }
     if (!w->cfg.migrates)
         return;
     if (w->cfg.first_phase >= 0)
@@ -328,6 +354,10 @@ bool sim_phase_has_tokens(const sim_world *w) {
 bool sim_phase_is_rid_of(const sim_world *w, sim_kind kind) {
     (void)w, (void)kind;
     return true;
+}
+tl_bytes sim_slot_register(const sim_world *w, int key, char to[SIM_SLOT_REGISTER]) {
+    (void)w, (void)key, (void)to;
+    return (tl_bytes){0};
 }
 void sim_phases_reset(sim_world *w) {
     (void)w;

@@ -21,6 +21,11 @@ typedef struct {
 
 #define SIM_REGISTER "tidelock:phase:{default}"
 
+#define SIM_SLOT_REGISTER 64 /**< bytes of its name */
+
+/** The register of the phase in the slot of this key. */
+tl_bytes sim_slot_register(const sim_world *w, int key, char to[SIM_SLOT_REGISTER]);
+
 /** What a world knows of its migration. */
 typedef struct {
     int64_t epoch; /**< the register's; 0: there is none */

@@ -606,6 +606,10 @@ static bool crashed_is_succeeded(const sim_stats *s) {
 }
 
 #ifdef TL_COMPAT
+static bool slots_have_phases(const sim_stats *s) {
+    return s->steps_on > 0 && s->steps_back > 0 && s->joins_leased > 0;
+}
+
 /* ---- by the shipped command ---------------------------------------------------------------------------- */
 
 static bool the_tool_migrates(const sim_stats *s) {
@@ -895,6 +899,10 @@ const sim_scenario sim_scenarios[] = {
      stamps_are_shared},
     {"cluster-stamps", "stamps and Java services in a Redis Cluster, as they are drawn", 1, 60,
      "cluster-stamps", NULL},
+    {"cluster-phases", "clients follow the phase of their slot, up and down, while slots move", 1,
+     150, "cluster-phases", slots_have_phases},
+    {"cluster-atomic-phases", "the same where slots move at one moment", 1, 40,
+     "cluster-atomic=phases", NULL},
     {"cluster-stamps-moves", "the slots of stamps stay open for lifetimes: none is lost", 1, 20,
      CLUSTER_STAMPS "move=100", open_stamps_are_kept},
     {"cluster-stamps-lossy", "the same where answers are lost", 1, 40,

@@ -246,15 +246,18 @@ static bool migrate(sim_config *c, const word *w) {
     return true;
 }
 
-/* "cluster-atomic=stamps": those of "cluster-stamps". */
+/* "cluster-atomic=stamps": those of "cluster-stamps"; "cluster-atomic=phases": of "cluster-phases". */
 static bool move_at_once(sim_config *c, const word *w) {
-    bool stamps = w->value && w->value_n == 6 && memcmp(w->value, "stamps", 6) == 0;
+    bool stamps = w->value && w->value_n == 6 && memcmp(w->value, "stamps", 6) == 0,
+         phases = w->value && w->value_n == 6 && memcmp(w->value, "phases", 6) == 0;
     if (stamps)
         sim_config_cluster_stamps(c);
+    else if (phases)
+        sim_config_cluster_phases(c);
     else
         sim_config_cluster(c);
     sim_config_atomic(c);
-    return stamps || !w->value;
+    return stamps || phases || !w->value;
 }
 
 /* Each host's delay in hundredths of the usual one: "100,5,5,20"; the last goes for all that follow. */
@@ -323,6 +326,10 @@ static bool change(sim_config *c, const word *w) {
         sim_config_cluster_stamps(c);
         return true;
     }
+    if (is(w, "cluster-phases")) {
+        sim_config_cluster_phases(c);
+        return true;
+    }
     if (is(w, "cluster-atomic"))
         return move_at_once(c, w);
     if (is(w, "quorum")) {
@@ -382,8 +389,8 @@ void sim_print_settings(FILE *to) {
     (void)fprintf(
         to,
         "CHANGES= kinds of run, and other changes; settings.c says what each does:\n"
-        "  stamps migration[=tool|plain] drop-ins sentinel cluster-fleet cluster-stamps cluster-atomic[=stamps]\n"
-        "  quorum etcd tame rests\n"
+        "  stamps migration[=tool|plain] drop-ins sentinel cluster-fleet cluster-stamps\n"
+        "  cluster-phases cluster-atomic[=stamps|phases] quorum etcd tame rests\n"
         "  off=FAULT,...|all without=ACTOR cast=tA0jB1 skew=MS walls=MS straight-walls same-clocks\n"
         "  ahead distances=100,5 dialect=N rate=A500|S500 slow-clocks=PPM\n");
     for (; n < SIM_FAULT_COUNT; n++)

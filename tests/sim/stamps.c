@@ -256,7 +256,9 @@ static void check_prompt(sim_world *w, int key) {
     for (int i = 0; i < w->cfg.actors; i++) {
         const sim_actor *a = &w->actor[i];
         const sim_lock *l = sim_lock_at(a);
-        bool token = w->cfg.cast[i].kind == SIM_TOKEN; /* which never takes a stamp over */
+        sim_kind kind = (sim_kind)w->cfg.cast[i].kind;
+        /* which never takes a stamp over, as others don't in phase 3: its key goes 2 s later */
+        bool token = kind == SIM_TOKEN || (w->cfg.slot_phases && kind == SIM_AUTO);
         if (l && !token && a->key == key && l->busy && l->op == SIM_ACQUIRE &&
             l->retry == TL_RETRY_AUTO && l->op_began < from)
             sim_fail(w, key, "%s could be taken for %lld ms while %s waited", w->key[key].name,

@@ -116,6 +116,15 @@ TEST(slots_that_move_and_masters_of_a_cluster_break_no_promise) {
     (void)pass_all(1, seeds / 8, "cluster-fleet");
 }
 
+TEST(phases_of_slots_break_no_promise) {
+#ifdef TL_COMPAT
+    (void)pass_all(1, seeds / 16, "cluster-phases");
+#else
+    print_message("SKIP: without compat\n");
+    skip();
+#endif
+}
+
 TEST(slots_that_move_at_one_moment_break_no_promise) {
     (void)pass_all(1, seeds / 16, "cluster-atomic");
 }

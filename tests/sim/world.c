@@ -118,7 +118,9 @@ static void make_actor(sim_world *w, int i) {
         [SIM_STRICT] = &sim_actor_lock,
         [SIM_AUTO] = &sim_actor_lock,
         [SIM_DROP_IN] = &sim_actor_drop_in,
-        [SIM_OPERATOR] = w->cfg.tool ? &sim_actor_migrate : &sim_actor_operator};
+        [SIM_OPERATOR] = w->cfg.slot_phases ? &sim_actor_slots
+                         : w->cfg.tool      ? &sim_actor_migrate
+                                            : &sim_actor_operator};
     sim_actor *a = &w->actor[i];
     const sim_cast *cast = &w->cfg.cast[i];
     a->kind = cast->loops ? &sim_actor_loop : kinds[cast->kind];

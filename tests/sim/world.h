@@ -572,7 +572,7 @@ typedef struct {
 } sim_actor_kind;
 
 extern const sim_actor_kind sim_actor_lock, sim_actor_loop, sim_actor_plain, sim_actor_java,
-    sim_actor_operator, sim_actor_migrate, sim_actor_drop_in;
+    sim_actor_operator, sim_actor_migrate, sim_actor_drop_in, sim_actor_slots;
 
 struct sim_actor {
     const sim_actor_kind *kind;

@@ -472,3 +472,60 @@ TEST(that_it_is_asked_for_leaves_a_full_memory_refused) {
     assert_refused_with(take_as_usual(), "OOM");
     end();
 }
+
+/* ---- a condition ------------------------------------------------------------------------------- */
+
+#define CONDITION                                                                                  \
+    "tidelock:phase:slot:{"                                                                        \
+    "K"                                                                                            \
+    "}:default"
+
+/* Acquire if the condition's key holds these bytes. */
+static const tl_reply *take_if(const char *token, const char *reads) {
+    return SAY(L("EVAL"), tl__script_text(TL_SCRIPT_ACQUIRE), L("5"), L(K), L(S), L(F), L(LINE),
+               L(CONDITION), tl__bytes_of(token), L("4000"), L("0"), L(NOW), L(NOW), L("owner"),
+               L("1"), tl__bytes_of(token), L(""), L("4000"), L(""), tl__bytes_of(reads));
+}
+
+static void assert_differs(const char *reads, const char *holds) {
+    const tl_reply *reply = take_if(OTHER, reads);
+    tl_bytes held;
+    assert_int_equal(status_of(reply), -6);
+    assert_true(tl__reply_text(tl__reply_item(reply, 1), &held));
+    assert_true(tl__bytes_eq(held, tl__bytes_of(holds)));
+}
+
+TEST(a_condition_that_does_not_hold_changes_nothing) {
+    static const uint32_t levels[] = {NEW, OLD};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+        begin(levels[i], EARLIER);
+        (void)SAY(L("DEL"), L(S));
+        assert_differs("2 17", "");
+        (void)SAY(L("SET"), L(CONDITION), L("1 18"));
+        assert_differs("2 17", "1 18");
+        assert_differs("", "1 18");
+        assert_differs("1 1", "1 18");
+        assert_int_equal(number_of(SAY(L("EXISTS"), L(K))), 0);
+        assert_int_equal(number_of(SAY(L("EXISTS"), L(S))), 0);
+        assert_int_equal(number_of(SAY(L("EXISTS"), L(F))), 0);
+        assert_int_equal(status_of(take_if(TOKEN, "1 18")), 1);
+        assert_differs("2 17", "1 18");
+        (void)SAY(L("DEL"), L(K));
+        (void)SAY(L("DEL"), L(S));
+        (void)SAY(L("DEL"), L(CONDITION));
+        assert_int_equal(status_of(take_if(TOKEN, "")), 1);
+        end();
+    }
+}
+
+/* Its first request was executed, and has no reply: by what it learns it asks again. */
+TEST(a_holder_learns_what_the_condition_reads_too) {
+    begin(NEW, EARLIER);
+    (void)SAY(L("DEL"), L(S));
+    (void)SAY(L("SET"), L(CONDITION), L("2 17"));
+    assert_int_equal(status_of(take_if(TOKEN, "2 17")), 1);
+    (void)SAY(L("SET"), L(CONDITION), L("1 18"));
+    assert_int_equal(status_of(take_if(TOKEN, "2 17")), -6);
+    assert_int_equal(status_of(take_if(TOKEN, "1 18")), 1);
+    end();
+}

@@ -880,3 +880,23 @@ TEST(a_line_that_has_emptied_counts_anew) {
     (void)release("nobody");
     S_HAS("row", "0");
 }
+
+#define CONDITION                                                                                  \
+    "tidelock:phase:slot:{"                                                                        \
+    "K"                                                                                            \
+    "}:default"
+
+TEST(whoever_finds_another_condition_joins_no_queue) {
+    static const char *const reads[] = {"3 17", "", "2 18"};
+    (void)SAY(L("SET"), L(CONDITION), L("2 18"));
+    for (size_t i = 0; i < 3; i++) {
+        const tl_reply *reply = SAY(L("EVAL"), tl__script_text(TL_SCRIPT_JOIN), L("5"), L(K), L(S),
+                                    L(F), L(LINE), L(CONDITION), L(TOKEN), L("9000?"), L("0"),
+                                    L("owner"), L(FAIR), L(A), L(""), L(""),
+                                    tl__bytes_of(reads[i]));
+        bool holds = i == 2;
+        assert_int_equal(number_of(tl__reply_item(reply, 0)), holds ? 1 : -6);
+        assert_int_equal(number_of(SAY(L("EXISTS"), L(K))), holds);
+        assert_int_equal(number_of(SAY(L("EXISTS"), L(LINE))), 0);
+    }
+}

@@ -314,6 +314,13 @@ static void do_phase(wire *w, const char *text) {
                         .until = tl__mono_add_ms(w->now, lease_ms)};
 }
 
+/* Of a cluster, where each slot has a register of the phase. */
+static void do_nodes(wire *w, const char *text) {
+    (void)text;
+    w->job.rules.nodes = true;
+    w->job.acquire.bind = true;
+}
+
 /* Our own wall clock at TIME 0. */
 static void do_wall(wire *w, const char *text) {
     w->server.wall_us = number(w, text) - START_NS / 1000;
@@ -607,6 +614,7 @@ static const struct {
 } lines[] = {
 #ifdef TL_COMPAT
     {"DIALECT", do_dialect},   {"WALL", do_wall},       {"PHASE", do_phase},
+    {"NODES", do_nodes},
 #endif
     {"KEY", do_key},           {"TOKEN", do_token},     {"OWNER", do_owner},
     {"PROTOCOL", do_protocol}, {"TTL", do_ttl},         {"ATTEMPT", do_attempt},

@@ -128,14 +128,17 @@ static bool check_age(const doctor_facts *facts, doctor_report *report) {
 /* ---- permissions ------------------------------------------------------------------------------------ */
 
 /* Prints the keys of each namespace: its register, its clients, and the verdict of tidelock
- * skew. */
+ * skew. In a cluster: the register of each slot. */
 static void put_keys(const doctor_facts *facts, unsigned who) {
     const char *namespaces = facts->namespaces ? facts->namespaces : "default";
     tl_bytes pattern, name;
 
     while ((who & DOCTOR_AUTO) && tl__glob_choice(&namespaces, &pattern, &name))
-        printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
-               (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
+        if (facts->by_cluster)
+            printf(" ~tidelock:phase:slot:{*}:%.*s", (int)name.n, name.p);
+        else
+            printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
+                   (int)name.n, name.p, (int)name.n, name.p, (int)name.n, name.p);
 }
 
 static void put_channels(const doctor_facts *facts, unsigned who, const char *pattern) {

@@ -1,17 +1,19 @@
 -- Acquire a lock: set K when it holds what is expected, unless another tidelock client is bound to it.
 --
--- KEYS  K, S (the sidecar), F (the fencing counter of K's slot), L (the line)
+-- KEYS  K, S (the sidecar), F (the fencing counter of K's slot), L (the line); perhaps C, which must hold certain bytes
 -- ARGV  token, lifetime of K ms, not_after (server us; 0: no limit), the sender's earliest and latest idea
 --       of the server's time us, owner ('': S is left to the first renewal); and where they differ from what
 --       is usual: how many fencing numbers to reserve (1), value for K (the token), what K must hold ('' nothing,
 --       '=BYTES' exactly these), how long S binds others ms or, with an '@', until what server time us (the
 --       lifetime), for how many ms nothing may be given by a server that may have forgotten what it gave last, and
---       behind a space, where Sentinels name the server, the epoch of their configuration
+--       behind a space, where Sentinels name the server, the epoch of their configuration ('': 0 ms); what C must
+--       hold ('': nothing)
 -- Answers TIME us, which is the fence too, in the usual case: the token has got it, and all its lifetime
 -- else    {status, K's value, ms left, last fence, TIME s, TIME us, was not_after checked, announced}
 --   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
 --   -4 nothing may be given yet, for so many ms; K may be the token's all the same
 --   -5 that can't be told: below 4.0, or the server doesn't say who it is
+--   -6 C holds what stands in the place of K's value: nothing was changed
 --
 -- With the same token again it moves nothing but the fence, unless S has that and one is enough. Servers below
 -- 3.2 can't be asked the time before a write: there not_after goes unchecked and the sender's ideas count, the
@@ -29,6 +31,12 @@ end
 -- with near
 -- with grant
 -- with quiet
+-- with condition
+local other_than = differs(KEYS[5], ARGV[12])
+if other_than then
+    local t = time or redis.call('TIME')
+    return {-6, other_than, -1, '0', t[1], t[2], time and 1 or 0, 0}
+end
 local found = redis.pcall('GET', K)
 -- without other_kind_is_held: if type(found) == 'table' then
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then

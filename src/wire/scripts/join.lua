@@ -1,17 +1,18 @@
 -- Stand in line for a lock, or look how far it has come. Whoever is first gets a lock that is free.
 --
--- KEYS  K, S, F, L
+-- KEYS  K, S, F, L; perhaps C, as acquire.lua has it
 -- ARGV  token, lifetime of K ms ('?' behind it: nobody else may set K for the token, and so it is only called when
 --       its turn has come), not_after (server us; 0: no limit), owner, how many fencing numbers to reserve
 --       (1: only from the front of the line, as it is `fair`), the inbox by which it is told ('poll': it hears nothing, but
 --       comes again every half second; only with a '?'), its place in line as it was told ('': none; one that polls adds a
 --       space and the time of that answer, us); and perhaps for how many ms nothing may be given by a server that may have
---       forgotten what it gave last, and by which epoch it is the master, as acquire.lua has it
+--       forgotten what it gave last, and by which epoch it is the master, as acquire.lua has it; what C must hold
 -- Answers {status, K's value, ms left, first fence, TIME s, TIME us, its place in line, how many are before it,
 --          how many stand there, announced}; of those before it who share an inbox with another only one counts, where
 --          that makes it one of the first three
 --   status 1 the token holds it   0 another does   -1 past not_after   -2 this token was dropped
 --   -3 below 3.2, where a script that has read the clock may not write: there is no line
+--   -6 as acquire.lua, alone with what C holds
 --   -4, -5 as acquire.lua, with the ms that are left: it stands in line, and doesn't hold what may be its own
 --
 -- The place is by when the server saw it first: a number of the fencing counter, which no other has. An entry
@@ -35,6 +36,11 @@ local entry = entry_of(polls and string.format('poll:%.0f', now) or ARGV[6])
 -- with near
 -- with grant
 -- with quiet
+-- with condition
+local other_than = differs(KEYS[5], ARGV[9])
+if other_than then
+    return {-6, other_than}
+end
 local found = redis.pcall('GET', K)
 if type(found) == 'table' and not string.find(found.err, 'wrong kind of value', 1, true) then
     return {err = found.err .. ' (get)'} -- refused: that says nothing about the lock

@@ -107,7 +107,7 @@ end
 -- What is answered where it may not be given yet, also to one whose own it seems to be: nobody believes in that so far.
 -- nil: it may. `now` nil: it isn't known before a write.
 local function withheld(now, wanted, answer)
-    if not wanted then
+    if not wanted or wanted == '' then
         return nil
     end
     local left, wrong
