@@ -8,6 +8,8 @@
 
 #include "arena.h"
 #include "client/lock.h"
+#include "wire/keys.h"
+#include "wire/script.h"
 
 TESTS_WITH(arena_set_up, arena_tear_down);
 
@@ -163,6 +165,72 @@ TEST(who_is_called_and_does_not_come_costs_a_few_seconds_once) {
     proxy_heal(gate);
     release(next);
     ASSERT_RESULT(acquiring_end(a, 2 * SOON_MS), TL_OK);
+}
+
+/* ---- beside one that can only poll ---------------------------------------------------------------- */
+
+/* As the drop-in for Java does: it has EVAL alone, and hears nothing. */
+typedef struct {
+    const char *token;
+    char place[64]; /* and when it was told so */
+} poller;
+
+static redisReply *eval(tl_script name, const char *token, const char *rest[6]) {
+    char fence[TL_COUNTER_SIZE], sidecar[64];
+    tl_bytes text = tl__script_text(name), key = tl__bytes_of(KEY);
+    tl_slot_tag tag = tl__slot_tag(tl__hash_slot(key));
+    tl_bytes s = tl__sidecar(sidecar, key, NULL), f = tl__counter(fence, &tag);
+    redisReply *reply = real_redis_command(
+        server, "EVAL %b 4 %b %b %b %s %s %s %s %s %s %s %s", text.p, text.n, key.p, key.n, s.p,
+        s.n, f.p, f.n, LINE, token, rest[0], rest[1], rest[2], rest[3], rest[4], rest[5]);
+    if (!reply || reply->type == REDIS_REPLY_ERROR)
+        fail_msg("%s", reply ? reply->str : "no reply");
+    return reply;
+}
+
+/* Has it the lock by now? */
+static bool polls(poller *p) {
+    redisReply *r = eval(TL_SCRIPT_JOIN, p->token,
+                         (const char *[]){"30000?", "0", "db1 7 java", "50", "poll", p->place});
+    bool has = r->element[0]->integer == 1;
+    (void)snprintf(p->place, sizeof p->place, "%s %s%06d", r->element[6]->str, r->element[4]->str,
+                   atoi(r->element[5]->str));
+    freeReplyObject(r);
+    return has;
+}
+
+TEST(one_that_polls_comes_in_the_order_of_its_joining) {
+    poller p = {.token = "00000000-0000-4000-8000-0000000000aa"};
+    set_phase(3, 1);
+    tl_lock *holder = held_by(client_by_phase()), *next = lock_of(client_by_phase());
+    assert_false(polls(&p));
+    acquiring *a = join(next, 2);
+    release(holder);
+    if (!polls(&p)) { /* more than its second has passed, on a busy machine: it is the first yet */
+        has_turn(a);
+        release(next);
+        WAIT_FOR(SOON_MS, polls(&p));
+        a = join(next, 1);
+    }
+    assert_int_equal(found(), A_TOKEN);
+    assert_false(atomic_load(&a->done));
+    freeReplyObject(
+        eval(TL_SCRIPT_RELEASE, p.token, (const char *[]){"62000", "", "", "", "", ""}));
+    has_turn(a);
+    assert_int_equal(length(), 0);
+}
+
+TEST(one_that_polls_no_more_costs_its_turn_at_most) {
+    poller p = {.token = "00000000-0000-4000-8000-0000000000aa"};
+    poller q = {.token = "00000000-0000-4000-8000-0000000000bb"};
+    set_phase(3, 1);
+    tl_lock *holder = held_by(client_by_phase()), *next = lock_of(client_by_phase());
+    assert_false(polls(&p));
+    assert_false(polls(&q));
+    acquiring *a = join(next, 3);
+    release(holder);
+    has_turn(a);
+    assert_int_equal(length(), 0);
 }
 
 /* ---- when the phase changes ---------------------------------------------------------------------- */
