@@ -163,6 +163,21 @@ TEST_WITH(commands_show_lifetimes_holds_and_delays, begin, end) {
     assert_string_equal(family->form[0].dialects, "java, jedis-lock, node-ms");
 }
 
+TEST_WITH(looks_count_where_they_show_a_shorter_lifetime, begin, end) {
+    found_family *family = stamp("jobs:a", 1000, "java");
+    found_sample(&family->looks, 59700, 60100);
+    assert_int_equal(found_lifetimes(family).least_ms, 59700);
+    found_sample(&family->lifetimes, 59990, 59990);
+    assert_int_equal(found_lifetimes(family).least_ms, 59990);
+    found_sample(&family->looks, 29700, 30100);
+    assert_int_equal(found_lifetimes(family).least_ms, 29700);
+    assert_int_equal(found_lifetimes(family).count, 3);
+    found_samples into = {.count = 0};
+    found_join_samples(&into, &family->looks);
+    assert_int_equal(into.least_upper_ms, 30100);
+    assert_int_equal(into.count, 2);
+}
+
 TEST_WITH(other_commands_show_nothing, begin, end) {
     says(0, "10.0.0.5:1000", "\"SETNX\" \"jobs:a\" \"hello\"");
     says(0, "10.0.0.5:1000", "\"SET\" \"jobs:a\" \"1763700060000\"");

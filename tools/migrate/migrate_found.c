@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "migrate/migrate_found.h"
 
 bool found_begin(found *ret) {
@@ -28,6 +29,8 @@ void found_sample(found_samples *samples, int64_t least_ms, int64_t most_ms) {
         samples->least_ms = least_ms;
     if (samples->count == 0 || most_ms > samples->most_ms)
         samples->most_ms = most_ms;
+    if (samples->count == 0 || most_ms < samples->least_upper_ms)
+        samples->least_upper_ms = most_ms;
     samples->count++;
 }
 
@@ -153,7 +156,7 @@ bool found_is_legacy(const found_family *family) {
 }
 
 bool found_is_old(const found_family *family) {
-    return family->takes == 0 && family->lifetimes.count == 0 && family->ours == 0 &&
+    return family->takes == 0 && family->looks.count == 0 && family->ours == 0 &&
            family->stamps > 0 && family->old == family->stamps;
 }
 
@@ -176,13 +179,24 @@ static bool are_alike(const found_family *one, const found_family *other) {
            (!a || !b || strcmp(a->dialects, b->dialects) == 0);
 }
 
-static void join_samples(found_samples *into, const found_samples *other) {
+void found_join_samples(found_samples *into, const found_samples *other) {
     int64_t count = into->count + other->count;
 
     if (other->count == 0)
         return;
     found_sample(into, other->least_ms, other->most_ms);
+    if (other->least_upper_ms < into->least_upper_ms || into->count == 1)
+        into->least_upper_ms = other->least_upper_ms;
     into->count = count;
+}
+
+found_samples found_lifetimes(const found_family *family) {
+    found_samples all = family->lifetimes;
+
+    if (all.count == 0 ||
+        (GUARD(shorter_lifetime_counts) && family->looks.least_upper_ms < all.least_ms))
+        found_join_samples(&all, &family->looks);
+    return all;
 }
 
 static void join_bunch(migrate_bunch *into, const migrate_bunch *other) {
@@ -217,9 +231,10 @@ static void join(found_family *into, const found_family *other) {
     for (int i = 0; i < other->forms; i++)
         count_form(into, other->form[i].dialects, other->form[i].example, other->form[i].count);
     into->more_forms = into->more_forms || other->more_forms;
-    join_samples(&into->lifetimes, &other->lifetimes);
-    join_samples(&into->holds, &other->holds);
-    join_samples(&into->stays, &other->stays);
+    found_join_samples(&into->lifetimes, &other->lifetimes);
+    found_join_samples(&into->looks, &other->looks);
+    found_join_samples(&into->holds, &other->holds);
+    found_join_samples(&into->stays, &other->stays);
     found_join_locks(&into->locks, &other->locks);
 }
 

@@ -18,6 +18,7 @@
 typedef struct {
     int64_t count;
     int64_t least_ms, most_ms; /**< the least of the lower limits, the most of the upper ones */
+    int64_t least_upper_ms;    /**< the least of the upper limits */
 } found_samples;
 
 /** A form of stamps: several dialects may write the same. */
@@ -42,7 +43,9 @@ typedef struct {
     int forms;
     bool more_forms;
     found_form form[FOUND_FORMS];
-    found_samples lifetimes, holds, stays;
+    found_samples lifetimes; /**< by MONITOR */
+    found_samples looks;     /**< the same by looks at a sample: less exact */
+    found_samples holds, stays;
     migrate_locks locks;
 } found_family;
 
@@ -84,6 +87,12 @@ void found_join(found *found);
 
 /** Add the counts of other locks. */
 void found_join_locks(migrate_locks *into, const migrate_locks *other);
+
+/** The lifetimes. If MONITOR has shown some, looks count only where they show a shorter one. */
+found_samples found_lifetimes(const found_family *family);
+
+/** Add the samples of another. */
+void found_join_samples(found_samples *into, const found_samples *other);
 
 /** The form that was seen most; NULL: none. */
 const found_form *found_main_form(const found_family *family);

@@ -33,18 +33,11 @@ bool survey_inits(const survey *survey) {
 
 /* ---- facts ------------------------------------------------------------------------------------- */
 
-static void add_samples(found_samples *into, const found_samples *other) {
-    int64_t count = into->count + other->count;
-
-    if (other->count == 0)
-        return;
-    found_sample(into, other->least_ms, other->most_ms);
-    into->count = count;
-}
-
 static void add_facts(survey_facts *facts, const found_family *family) {
-    add_samples(&facts->lifetimes, &family->lifetimes);
-    add_samples(&facts->holds, &family->holds);
+    found_samples lifetimes = found_lifetimes(family);
+
+    found_join_samples(&facts->lifetimes, &lifetimes);
+    found_join_samples(&facts->holds, &family->holds);
     if (family->left_most_ms > facts->left_most_ms)
         facts->left_most_ms = family->left_most_ms;
 }

@@ -69,6 +69,7 @@ static const char *shown_pattern(char buf[NAMES_PATTERN], const found_family *fa
 
 static void show_pattern(const found_family *family, FILE *out) {
     char pattern[NAMES_PATTERN], left[DURATION_SHOWN];
+    found_samples lifetimes = found_lifetimes(family);
 
     (void)fprintf(out, "  %s\n    %lld stamp%s without a sidecar, %lld expired",
                   shown_pattern(pattern, family), (long long)family->stamps, plural(family->stamps),
@@ -88,7 +89,7 @@ static void show_pattern(const found_family *family, FILE *out) {
     if (family->odd)
         (void)fprintf(out, "    odd: %lld value%s: %s\n", (long long)family->odd,
                       plural(family->odd), family->oddity);
-    show_samples("lifetime of a stamp", &family->lifetimes, out);
+    show_samples("lifetime of a stamp", &lifetimes, out);
     show_samples("held", &family->holds, out);
     show_samples("still held after being found", &family->stays, out);
 }
@@ -486,6 +487,7 @@ static json_t *forms_json(const found_family *family) {
 
 static json_t *pattern_json(const survey *survey, const found_family *family) {
     char pattern[NAMES_PATTERN], line[SURVEY_LINE];
+    found_samples lifetimes = found_lifetimes(family);
     bool counts = survey_counts(family);
     bool inits = counts && survey_inits(survey);
     json_t *json = json_pack("{s:o, s:b}", pattern_of_pattern,
@@ -502,7 +504,7 @@ static json_t *pattern_json(const survey *survey, const found_family *family) {
     js_set(&json, takes_of_pattern, json_integer(family->takes));
     js_set(&json, forms_of_pattern, forms_json(family));
     js_set(&json, left_most_ms_of_pattern, js_known(family->left_most_ms));
-    js_set(&json, lifetimes_of_pattern, samples_json(&family->lifetimes));
+    js_set(&json, lifetimes_of_pattern, samples_json(&lifetimes));
     js_set(&json, holds_of_pattern, samples_json(&family->holds));
     js_set(&json, stays_of_pattern, samples_json(&family->stays));
     js_set(&json, init_of_pattern, text_json(inits ? survey_init_line(line, survey, family) : ""));
