@@ -28,7 +28,7 @@ settings = {"export TIDELOCK_URL=": url, "NS=": "nights", "KEYS=": "'cron:[a-z]*
 def ours(line):
     for name, value in settings.items():
         line = name + value if line.startswith(name) else line
-    return line + " --watch 1s" if line.startswith("tidelock migrate survey") else line
+    return line.replace("--monitor 1m", "--monitor 1s") + " --watch 1s" if line.startswith("tidelock migrate survey") else line
 for name, lines in named.items():
     open("%s/%s" % (work, name), "w").write("".join(ours(l) + "\n" for l in lines))
 for name, least in {"there": 14, "end": 3, "gone": 1, "back": 2, "sentinels": 3, "cluster": 4, "lost": 2}.items():

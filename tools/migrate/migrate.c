@@ -325,7 +325,7 @@ const command migrate_row = {
              "  sweep     remove stamps that have expired for every client\n"
              "  clients   list the clients, and the phase that each has confirmed\n"
              "  acl       print ACL rules that make the server refuse legacy clients\n"
-             "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. Java may run in 0 and 1.\n",
+             "\nPhases: 0 timestamp, 1 bridge, 2 drain, 3 token. The old Java class: 0 and 1.\n",
     .statuses =
         (const status_row[]){
             {STATUS_OK, "done", "done; also of *status*, whatever it prints"},

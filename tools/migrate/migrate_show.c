@@ -278,7 +278,7 @@ void migrate_show_text(const migrate_status *status, FILE *out) {
 
     show_register(view, out);
     if (view->reg.readable)
-        (void)fprintf(out, "  Java: %s\n", migrate_java(java, view, status->locks));
+        (void)fprintf(out, "  old Java class: %s\n", migrate_java(java, view, status->locks));
     (void)fprintf(out, "\nclients: %d\n", live);
     show_groups(view, out);
     if (view->clients > live)

@@ -346,10 +346,10 @@ static int await_java(step *step) {
 
 static int confirm_step(const step *step) {
     static const char *const notes[PHASES] = {
-        "C services and Java share stamps, without the sidecars that mark tidelock's own",
-        "C services write stamps with a sidecar; Java may run",
-        "C services write tokens; from now on no Java service may use these keys",
-        "C services write only tokens"};
+        "services and the old Java class share stamps, without the sidecars that mark tidelock's own",
+        "services write stamps with a sidecar; the old Java class may run",
+        "services write tokens; from now on the old Java class may not use these keys",
+        "services write only tokens"};
     char question[400];
 
     (void)snprintf(question, sizeof question, "Namespace %s: from phase %d (%s) to %d (%s)? %s.",
