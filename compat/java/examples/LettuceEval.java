@@ -5,7 +5,10 @@ import io.lettuce.core.ScriptOutputType;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.tidelock.Eval;
 
-/** Over Lettuce: redisClient.connect(ByteArrayCodec.INSTANCE).sync(), which threads can share. */
+/**
+ * Over Lettuce: redisClient.connect(ByteArrayCodec.INSTANCE).sync(), which threads can share. Lettuce repeats a request
+ * after it has connected again. Where that matters, set ClientOptions.autoReconnect(false) and take connections of a pool.
+ */
 public final class LettuceEval implements Eval {
     private final RedisCommands<byte[], byte[]> redis;
 

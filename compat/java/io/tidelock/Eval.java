@@ -4,7 +4,8 @@ import java.util.List;
 
 /**
  * Runs one Lua script on the server, by EVAL, over whatever client a service has. It must be thread safe: a daemon thread
- * sends requests, too. It needs a time-out of its own, not longer than the option attemptMs. It may send a request twice.
+ * sends requests, too. It needs a time-out of its own, not longer than the option attemptMs. It should send each request
+ * once: README.md says what a repeated one may leave.
  */
 @FunctionalInterface
 public interface Eval {

@@ -2,8 +2,9 @@ package io.tidelock;
 
 /** A waiter in the queue. From its first look on it sends nothing but looks for its token, until it leaves. */
 final class Queueing {
+    static final long PAUSE_LEAST_MS = 5;
+
     private static final long BEHIND_LEAST_MS = 250;
-    private static final long PAUSE_LEAST_MS = 5;
 
     final Entry entry;
 

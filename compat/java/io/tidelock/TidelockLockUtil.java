@@ -13,7 +13,6 @@ import java.util.concurrent.atomic.AtomicInteger;
 public final class TidelockLockUtil implements AutoCloseable {
     private static final long POLL_LEAST_MS = 50;
     private static final long POLL_MOST_MS = 250;
-    private static final long PAUSE_LEAST_MS = 5;
     private static final int LOOKS_MOST = 3; // in vain, one behind the other: then it waits without the queue
 
     private final Rules rules;
@@ -80,7 +79,7 @@ public final class TidelockLockUtil implements AutoCloseable {
                     throw failure;
                 if (leftMs <= 0)
                     return false;
-                Thread.sleep(Math.min(leftMs, acquisition.pauseMs()));
+                Thread.sleep(Math.min(leftMs, acquisition.pauseMs));
             }
         } finally {
             acquisition.leaveQueue();
@@ -150,17 +149,13 @@ public final class TidelockLockUtil implements AutoCloseable {
         closed = true;
         boolean ended = keeper.close();
         undo.run(true);
-        if (!ended || calls.get() > 0 || !undo.isEmpty() || phaseIsUnread())
+        if (!ended || calls.get() > 0 || !undo.isEmpty() || server.lease() == Lease.UNREAD)
             return;
         try {
             server.leave();
         } catch (TidelockException e) {
             // the record is void after three leases
         }
-    }
-
-    private boolean phaseIsUnread() {
-        return server.lease() == Lease.UNREAD;
     }
 
     /** Acquires one key, by tries. */
@@ -210,7 +205,7 @@ public final class TidelockLockUtil implements AutoCloseable {
                     undo(exchange.token, "");
             }
             if (exchange.busyMs() >= 0)
-                pauseMs = Math.min(pauseMs, exchange.busyMs() + PAUSE_LEAST_MS);
+                pauseMs = Math.min(pauseMs, exchange.busyMs() + Queueing.PAUSE_LEAST_MS);
             return hold != null && keep(hold);
         }
 
@@ -248,10 +243,6 @@ public final class TidelockLockUtil implements AutoCloseable {
             Entry entry = queueing.entry;
             queueing = null;
             undo(entry.token, entry.text());
-        }
-
-        long pauseMs() {
-            return pauseMs;
         }
     }
 }
