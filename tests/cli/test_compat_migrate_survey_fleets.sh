@@ -45,7 +45,7 @@ expect 0 "$tidelock" migrate survey --watch 1s --monitor 200ms
 says '^survey of a cluster, 3 masters$'
 says '^  read all 30 keys in .*; MONITOR for '
 says '^    30 stamps without a sidecar, 0 expired'
-says 'no phases in a cluster: RUNBOOK.md'
+says 'see RUNBOOK.md, "In a Redis Cluster"'
 says '^  tidelock run --protocol bridge --clock-skew-max 1s --legacy-delay-max 500ms --legacy-ttl-min 60s KEY -- COMMAND$'
 ! grep -qE 'migrate init|^phase' "$out" || fail "a line that a cluster refuses: $(cat "$out")"
 expect 0 "$tidelock" migrate survey --watch 1s --json

@@ -331,7 +331,7 @@ static void show_commands(const survey *survey, FILE *out) {
 
     (void)fprintf(out, "\nnext\n");
     if (survey->by_cluster)
-        (void)fprintf(out, "  (no phases in a cluster: RUNBOOK.md, \"In a Redis Cluster\")\n");
+        (void)fprintf(out, "  (see RUNBOOK.md, \"In a Redis Cluster\")\n");
     else if (survey_inits(survey))
         (void)fprintf(out, "  (check each pattern: it must match all names of the locks, also of "
                            "those that were not seen, and no other)\n");
