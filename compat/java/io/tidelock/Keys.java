@@ -65,22 +65,24 @@ final class Keys {
 
     /** The shortest text of letters and digits that has this slot, and of these the first. */
     static String tag(int slot) {
-        for (int length = 1; length <= 3; length++) {
-            String found = tag(slot, "", length);
-            if (found != null)
-                return found;
-        }
-        throw new AssertionError("each slot has a tag of three letters");
+        return Tags.OF_SLOT[slot];
     }
 
-    private static String tag(int slot, String head, int more) {
-        if (more == 0)
-            return slot(head.getBytes(StandardCharsets.US_ASCII)) == slot ? head : null;
-        for (int i = 0; i < LETTERS.length(); i++) {
-            String found = tag(slot, head + LETTERS.charAt(i), more - 1);
-            if (found != null)
-                return found;
+    /** Of all slots: it takes some 10 ms to find them, once. */
+    private static final class Tags {
+        static final String[] OF_SLOT = new String[SLOTS];
+
+        static {
+            for (int length = 1; length <= 3; length++)
+                note("", length);
         }
-        return null;
+
+        private static void note(String head, int more) {
+            int slot = more > 0 ? 0 : slot(head.getBytes(StandardCharsets.US_ASCII));
+            if (more == 0 && OF_SLOT[slot] == null)
+                OF_SLOT[slot] = head;
+            for (int i = 0; more > 0 && i < LETTERS.length(); i++)
+                note(head + LETTERS.charAt(i), more - 1);
+        }
     }
 }

@@ -79,6 +79,7 @@ public final class PureTests {
     public void each_slot_has_a_tag() {
         for (int slot = 0; slot < 16384; slot += 31)
             equal(slot, Keys.slot(Rules.bytes(Keys.tag(slot))));
+        check(Keys.tag(5) == Keys.tag(5), "it is found once");
     }
 
     public void patterns_match_as_scan_does() {
