@@ -114,6 +114,10 @@ says '  - 3 stamps stand without a sidecar'
 says '^  [0-9] keys, such as .*, fit no name of the register.s keys jobs:\*: no step looks at them$'
 says '^  tidelock migrate status --namespace jobs$'
 says_not 'migrate init'
+redis HSET 'tidelock:phase:{jobs}' keys $'jobs:\e*' >/dev/null
+survey --namespace jobs
+says 'keys jobs:\?\*$'
+! grep -q $'\e' "$out" || fail "a terminal is told what to do"
 redis FLUSHALL >/dev/null
 
 # ---- clients at work, with MONITOR -------------------------------------------------------------------

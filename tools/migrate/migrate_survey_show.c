@@ -94,8 +94,14 @@ static void show_pattern(const found_family *family, FILE *out) {
     show_samples("still held after being found", &family->stays, out);
 }
 
+/* Others wrote the register: its pattern is shown without bytes that a terminal would act on. */
+static const char *shown_keys(char buf[MIGRATE_KEYS_SIZE], const survey *survey) {
+    tl__bytes_print(buf, MIGRATE_KEYS_SIZE, tl__bytes_of(survey->view->reg.keys));
+    return buf;
+}
+
 static void show_patterns(const survey *survey, FILE *out) {
-    char took[DURATION_SHOWN];
+    char took[DURATION_SHOWN], keys[MIGRATE_KEYS_SIZE];
     int count = 0;
 
     (void)fprintf(out, "\nlegacy locks\n");
@@ -120,7 +126,7 @@ static void show_patterns(const survey *survey, FILE *out) {
                       "  %lld key%s, such as %s, fit no name of the register's keys %s: no step "
                       "looks at them\n",
                       (long long)survey->outside, plural(survey->outside), survey->outside_key,
-                      survey->view->reg.keys);
+                      shown_keys(keys, survey));
 }
 
 static void show_other(const found_family *family, FILE *out) {
@@ -293,6 +299,7 @@ static void show_advice(const survey *survey, FILE *out) {
 
 static void show_phases(const survey *survey, FILE *out) {
     const migrate_register *reg = &survey->view->reg;
+    char keys[MIGRATE_KEYS_SIZE];
 
     if (survey->by_cluster)
         return;
@@ -300,7 +307,7 @@ static void show_phases(const survey *survey, FILE *out) {
         (void)fprintf(out, "\nwhether namespace %s is registered is not known\n", survey->name);
     else if (reg->readable)
         (void)fprintf(out, "\nnamespace %s is in phase %d (%s), keys %s\n", survey->name,
-                      reg->phase, migrate_phase_name(reg->phase), reg->keys);
+                      reg->phase, migrate_phase_name(reg->phase), shown_keys(keys, survey));
     else if (reg->there)
         (void)fprintf(out, "\nnamespace %s has a register that can't be read\n", survey->name);
     else
