@@ -64,4 +64,30 @@ says '^# default is denied them already$'
 says '^ACL SETUSER half -setnx -getset$'
 says '^ACL SETUSER part -setnx -getset$'
 says '^# Each replica has users of its own: one that may become master needs these too\.$'
+
+# ---- a failover within the watch -----------------------------------------------------------------
+# Nothing is proved by the former master. At the promoted replica what is refused names who tried.
+expect 0 "$tidelock" migrate rollback --namespace ns --phase 1 --yes
+of "$master" ACL DELUSER asker half part >/dev/null
+for p in $master "${replica[@]}"; do of "$p" ACL SETUSER javaapp on nopass '~*' '&*' +@all -setnx -getset >/dev/null; done
+watch() { # port of the master
+    of "$1" CONFIG RESETSTAT >/dev/null
+    "$tidelock" migrate advance --namespace ns --phase 2 --watch 5m --yes >"$work/watch" 2>&1 &
+    watch=$!
+    until_true 20 watches "$1" || fail "it does not watch: $(cat "$work/watch")"
+}
+watches() { of "$1" INFO commandstats | grep -q '^cmdstat_client|list:calls=[1-9]'; }
+watch "$master"
+failed_over() { of "${first#*:}" SENTINEL FAILOVER demo | grep -q OK; }
+until_true 30 failed_over || fail "no failover"
+wait_for $watch 60
+[[ $status == 69 ]] || fail "$status instead of 69: $(cat "$work/watch")"
+promoted() { [[ $(of "${first#*:}" SENTINEL GET-MASTER-ADDR-BY-NAME demo | tail -n 1) != "$master" ]]; }
+until_true 60 promoted || fail "the master is the same"
+now=$(of "${first#*:}" SENTINEL GET-MASTER-ADDR-BY-NAME demo | tail -n 1)
+watch "$now"
+of "$now" --user javaapp --pass x SETNX jobs:x 1 >/dev/null
+wait_for $watch 60
+[[ $status == 77 ]] || fail "$status instead of 77: $(cat "$work/watch")"
+grep -q 'refused: the server refused SETNX or GETSET 1 times meanwhile: .*: user javaapp, ' "$work/watch" || fail "who tried isn't named: $(cat "$work/watch")"
 demo stop 2>"$err" || fail "the set isn't ended"

@@ -1044,7 +1044,7 @@ const sim_scenario sim_scenarios[] = {
      the_tools_race},
     {"tool-counts-lost",
      "the watch begins anew, then an answer with the counts is lost: MONITOR decides, read throughout",
-     2751, 50, "migration=tool", monitor_decides},
+     1251, 50, "migration=tool", monitor_decides},
     {"tool-stale",
      "who has looked before a colleague's step says where to go: the step after that isn't made",
      40000001, 20, "migration", the_step_is_meant},

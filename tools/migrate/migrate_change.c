@@ -108,6 +108,33 @@ int migrate_server_id(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]) {
     return ok || migration->link.status == STATUS_REFUSED ? 0 : migration->link.status;
 }
 
+typedef struct {
+    bool replica;
+    char *id;
+} reign;
+
+static bool take_reign(void *ctx, const tl_reply *reply) {
+    reign *reign = ctx;
+    char role[16] = "";
+    tl_bytes info;
+
+    if (!tl__reply_text(reply, &info))
+        return false;
+    (void)info_field(info, "role", role, sizeof role);
+    (void)info_field(info, "master_replid", reign->id, MIGRATE_RUN_ID);
+    reign->replica = strcmp(role, "slave") == 0;
+    return true;
+}
+
+bool migrate_server_reign(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]) {
+    static const char *const info[] = {"INFO", "replication", NULL};
+    reign reign = {.id = ret_id};
+
+    ret_id[0] = '\0';
+    (void)link_ask(&migration->link, info, take_reign, &reign);
+    return !reign.replica;
+}
+
 /* Reads the run ID of the server that was judged. */
 static int take_server(migrate_link *migration, unsigned ups, char run_id[MIGRATE_RUN_ID]) {
     int status = migrate_server_id(migration, run_id);

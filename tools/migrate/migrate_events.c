@@ -185,7 +185,8 @@ static bool take_classes(void *ctx, const tl_reply *reply) {
     if (!tl__reply_text(tl__reply_item(reply, 1), &classes))
         note(events, MIGRATE_LACKS, "the server has none (from Redis 2.8 on)", (tl_bytes){0});
     else if (!migrate_events_suffice(classes))
-        note(events, MIGRATE_OFF, "notify-keyspace-events lacks K, $ or g: it is ", classes);
+        note(events, MIGRATE_OFF, "notify-keyspace-events lacks K, $ or g: it is ",
+             classes.n > 0 ? classes : TL_LITERAL("empty"));
     else
         events->seen->events.access = MIGRATE_READ;
     return true;

@@ -106,7 +106,7 @@ static int no_answer(const migrate_link *migration) {
                 waits ? "; a failover may be in progress: try again when it is over" : "");
 }
 
-static int find_replicas(migrate_link *migration) {
+int migrate_check_master(migrate_link *migration) {
     replication replication = {.replicas = 0};
 
     if (!ask_replication(migration, &replication))
@@ -142,7 +142,7 @@ int migrate_link_open(migrate_link *migration, const server *where, const char *
     if (status)
         return status;
     migration->link.needer = &phases;
-    status = migration->by_cluster ? 0 : find_replicas(migration);
+    status = migration->by_cluster ? 0 : migrate_check_master(migration);
     if (status)
         link_close(&migration->link);
     return status;

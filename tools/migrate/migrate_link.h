@@ -56,6 +56,14 @@ int migrate_change_register(migrate_link *migration, const migrate_move *move, i
 #define MIGRATE_RUN_ID 41
 int migrate_server_id(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]);
 
+/** The name of the server's present time as a master, which a replica that is promoted draws anew; "" if it
+ *  is not known (before 4.0, or INFO is denied). False: it is a replica now. */
+bool migrate_server_reign(migrate_link *migration, char ret_id[MIGRATE_RUN_ID]);
+
+/** Find how many replicas are connected. Returns 0, or the exit status after a message: it is a replica, or a
+ *  node of a cluster with several masters. */
+int migrate_check_master(migrate_link *migration);
+
 /** The server's clock. Returns 0, or the exit status after a message. */
 int migrate_server_time(migrate_link *migration, int64_t *ret_us);
 

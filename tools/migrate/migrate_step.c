@@ -121,13 +121,14 @@ static int look(step *step, migrate_watch *watch) {
         return status;
     (void)is_seen_anew(step);
     bool monitored = step->traffic.monitoring;
-    if (step->watches && !migrate_watch_look(watch))
+    if (step->watches && !migrate_watch_look(watch)) {
         say("migrate %s: another server replies, or it was restarted: the watch begins again",
             step->work->word);
-    else if (step->traffic.monitoring && !monitored)
+        status = migrate_check_master(&step->work->migration);
+    } else if (step->traffic.monitoring && !monitored)
         say("migrate %s: SETNX or GETSET ran: reading MONITOR for %d s to see on which keys",
             step->work->word, MONITOR_MS / 1000);
-    if (step->watches && moment_ms() >= step->next_scan_ms)
+    if (status == 0 && step->watches && moment_ms() >= step->next_scan_ms)
         status = scan(step);
     return status ? status : judge(step, step->watches);
 }

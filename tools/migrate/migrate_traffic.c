@@ -273,6 +273,16 @@ static void read_between(void *ctx) {
         list_if_due(watch);
 }
 
+/* A server that was a replica in between has counted only what it was sent by the master of that time, though
+ * its process is the same. */
+static bool is_same_reign(migrate_watch *watch) {
+    char reign[MIGRATE_RUN_ID];
+    bool master = migrate_server_reign(watch->migration, reign);
+
+    watch->reign_ms = moment_ms();
+    return (master && strcmp(reign, watch->reign) == 0) || !GUARD(watch_of_one_reign);
+}
+
 /* A new connection is allowed as long as the server process is the same: it has continued to
  * count. */
 static bool is_same_server(migrate_watch *watch) {
@@ -284,6 +294,13 @@ static bool is_same_server(migrate_watch *watch) {
     return migrate_server_id(watch->migration, server) == 0 &&
            watch->migration->link.ups == watch->ups && server[0] &&
            strcmp(server, watch->server) == 0;
+}
+
+static bool is_same(migrate_watch *watch, bool at_once) {
+    bool due = at_once || watch->migration->link.ups != watch->ups ||
+               moment_ms() >= watch->reign_ms + LIST_MS;
+
+    return (!due || is_same_reign(watch)) && is_same_server(watch);
 }
 
 static void begin_counts(migrate_watch *watch) {
@@ -319,6 +336,8 @@ void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const ch
                              .monitor_ms = monitor_ms,
                              .doubt_ms = doubt_ms};
     (void)migrate_server_id(migration, watch->server);
+    (void)migrate_server_reign(migration, watch->reign);
+    watch->reign_ms = moment_ms();
     watch->ups = migration->link.ups;
     migrate_events_begin(&watch->events, migration, keys, ret);
     migration->between = read_between;
@@ -370,7 +389,7 @@ static void monitor_in_doubt(migrate_watch *watch) {
 bool migrate_watch_look(migrate_watch *watch) {
     count(watch);
     migrate_events_take(&watch->events); /* which may name the key of a call that was counted */
-    if (!is_same_server(watch)) {
+    if (!is_same(watch, false)) {
         migrate_monitor_stop(&watch->monitor);
         migrate_events_stop(&watch->events);
         migrate_watch_begin(watch, watch->migration, watch->keys, watch->monitor_ms,
@@ -397,5 +416,5 @@ bool migrate_watch_end(migrate_watch *watch) {
     if (watch->seen->denials.access == MIGRATE_READ)
         ask_denials(watch);
     watch->seen->watch_ms = moment_ms() - watch->began_ms;
-    return is_same_server(watch);
+    return is_same(watch, true);
 }

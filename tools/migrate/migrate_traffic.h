@@ -26,6 +26,8 @@ typedef struct {
     migrate_events events;
     const char *keys;
     char server[MIGRATE_RUN_ID]; /**< run ID of the server with these counts; "": not reported */
+    char reign[MIGRATE_RUN_ID];  /**< of this server as a master; "": not reported */
+    int64_t reign_ms;            /**< when that was read */
     unsigned ups;                /**< of the connection on which that was read */
     int64_t listed_ms;           /**< when the list of clients was read, */
     int listed_for;              /**< and how many stragglers were known then */
