@@ -723,22 +723,36 @@ public final class ServerTests {
         }
     }
 
-    public void a_waiter_that_loses_replies_gets_its_turn() throws InterruptedException {
+    public void a_waiter_that_loses_a_reply_gets_its_turn() throws InterruptedException {
         phase("queue-lossy", 3, 1);
-        String key = fresh();
+        String key = fresh(), line = "tidelock:{" + key + "}:line";
         Lossy lossy = new Lossy(redis);
-        try (TidelockLockUtil one = openShort("queue-lossy");
+        AtomicReference<Object> end = new AtomicReference<>();
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-lossy"));
                 TidelockLockUtil other = new TidelockLockUtil(lossy, options("queue-lossy"))) {
             check(one.lock(key), "it is free");
-            boolean[] lose = {false};
-            lossy.between = () -> lossy.lose((lose[0] ^= true) ? "join" : "", true);
-            check(other.tryLock(key, LIMIT_MS), "it expires");
-            lossy.between = () -> { };
-            lossy.lose("", false);
-            check(other.release(key), "held");
+            lossy.lose("join", true); // the first one, as this is called before its loss
+            lossy.between = () -> lossy.lose(lossy.sent.contains("join") ? "" : "join", true);
+            Thread waiter = waiter(other, key, end);
+            await("a second look", () -> Collections.frequency(lossy.sent, "join") > 1);
+            check(one.release(key), "held");
+            waiter.join();
+            equal(true, end.get());
             equal(3, lossy.lastArgs); // a look that got no reply may come late
-            equal(0L, call("ZCARD", "tidelock:{" + key + "}:line"));
+            equal(0L, call("ZCARD", line));
         }
+    }
+
+    private static Thread waiter(TidelockLockUtil locks, String key, AtomicReference<Object> end) {
+        Thread waiter = new Thread(() -> {
+            try {
+                end.set(locks.tryLock(key, LIMIT_MS) && locks.release(key));
+            } catch (InterruptedException | RuntimeException e) {
+                end.set(e);
+            }
+        });
+        waiter.start();
+        return waiter;
     }
 
     public void a_waiter_leaves_the_queue_with_its_phase() throws InterruptedException {
@@ -748,14 +762,7 @@ public final class ServerTests {
         try (TidelockLockUtil one = new TidelockLockUtil(redis, options("queue-back"));
                 TidelockLockUtil other = new TidelockLockUtil(redis, options("queue-back"))) {
             check(one.lock(key), "it is free");
-            Thread waiter = new Thread(() -> {
-                try {
-                    end.set(other.tryLock(key, LIMIT_MS) && other.release(key));
-                } catch (InterruptedException | RuntimeException e) {
-                    end.set(e);
-                }
-            });
-            waiter.start();
+            Thread waiter = waiter(other, key, end);
             await("its entry", () -> (Long) call("ZCARD", line) == 1);
             phase("queue-back", 2, 2);
             await("its leaving", () -> (Long) call("ZCARD", line) == 0);
