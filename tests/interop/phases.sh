@@ -71,7 +71,7 @@ killed_tidelock_frees() {
     local phase
     for phase in 2 3; do
         kill_holder $phase
-        peer 'ok ?*' acquire $KEY $SHORT_MS $STEP_MS
+        peer 'ok ?*' acquire $KEY $LONG_MS $STEP_MS
         peer '@(ok|done)' release
     done
 }

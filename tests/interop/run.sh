@@ -135,6 +135,10 @@ all_ended() { [[ -z $(jobs -rp) ]]; }
 trap stop_all EXIT
 set -m
 
+# Lifetimes of a few seconds are too short where everybody waits for a processor.
+AT_ONCE=$((4 * $(nproc)))
+has_room() { (($(jobs -rp | wc -l) < AT_ONCE)); }
+
 check_wanted
 for language in $(languages); do prepare "$language" & done
 wait
@@ -144,6 +148,7 @@ while read -r row; do
 done <<<"$peers"
 # shellcheck disable=SC2086
 for row in "${rows[@]}"; do
+    until_true 600 has_room
     run_peer $row &
     pids+=($!)
 done
