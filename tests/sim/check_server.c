@@ -647,13 +647,19 @@ static void stands(sim_world *w, const sim_request *m, const tl_reply *ticket) {
 
 /* A script that was refused half-way may have put it in line before. */
 void sim_check_erred(sim_world *w, const sim_request *m) {
-    char entry[ENTRY_MAX];
+    char entry[ENTRY_MAX], polled[40];
     int key = m->argc > m->nkeys + 6U ? sim_key_named(w, m->argv[0]) : -1;
     if (key < 0 || m->script != TL_SCRIPT_JOIN)
         return;
     const tl_bytes *a = m->argv + m->nkeys;
+    tl_bytes inbox = a[5];
+    if (tl__bytes_eq(inbox, TL_LITERAL("poll"))) {
+        (void)snprintf(polled, sizeof polled, "poll:%lld",
+                       (long long)sim_server_us(w, &w->server[m->socket->server]));
+        inbox = tl__bytes_of(polled);
+    }
     int n = snprintf(entry, sizeof entry, "%.*s %.*s %.*s %.*s %.*s", (int)a[0].n, a[0].p,
-                     (int)a[1].n, a[1].p, (int)a[4].n, a[4].p, (int)a[5].n, a[5].p, (int)a[3].n,
+                     (int)a[1].n, a[1].p, (int)a[4].n, a[4].p, (int)inbox.n, inbox.p, (int)a[3].n,
                      a[3].p);
     tl_bytes argv[] = {TL_LITERAL("ZSCORE"), w->key[key].l, tl__bytes(entry, (size_t)n)};
     const tl_reply *score = fake_conn_command(w->server[m->socket->server].runner, argv, 3);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define POLL_MAX_MS 251 /* a waiter that hears nothing looks at least so often */
+#define DROP_IN_MS 500  /* in the queue, if it is a service with the drop-in */
 #define LOOK_MS 5000    /* and one that was told when the stamp ends */
 
 const tl_legacy_options *sim_stamp_options(const sim_world *w, sim_kind kind,
@@ -248,7 +249,8 @@ bool sim_stamp_is_of(sim_world *w, int key, uint32_t number) {
 /* Where nothing goes wrong a lock that may be taken is taken while somebody waits. */
 static void check_prompt(sim_world *w, int key) {
     sim_ns from = w->key[key].free_from;
-    sim_ns most = (POLL_MAX_MS + 2 * w->cfg.skew_ms) * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
+    int64_t poll_ms = sim_config_has(&w->cfg, SIM_DROP_IN, key) ? DROP_IN_MS : POLL_MAX_MS;
+    sim_ns most = (poll_ms + 2 * w->cfg.skew_ms) * SIM_MS + 12 * w->cfg.delay + 4 * w->cfg.late;
     /* he may wait for that by a slow clock */
     most += tl__rate_most_ns(LOOK_MS * SIM_MS, w->cfg.drift_ppm) - LOOK_MS * SIM_MS;
     if (!w->calm_all_along || from == SIM_NEVER || w->now - from <= most)
