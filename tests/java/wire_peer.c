@@ -35,12 +35,13 @@ static bool act(const char *what, const char *key) {
 }
 
 int main(int argc, char **argv) {
-    const tl_legacy_options legacy = TL_LEGACY_OPTIONS(.clock_skew_max_ms = 100, .legacy_ttl_min_ms = 1000,
+    const tl_legacy_options legacy = TL_LEGACY_OPTIONS(.clock_skew_max_ms = 100,
+                                                       .legacy_ttl_min_ms = 1000,
                                                        .namespaces = argc > 2 ? argv[2] : "",
                                                        .phase_lease_ms = 2000);
-    const tl_client_options options = TL_CLIENT_OPTIONS(.url = argc > 1 ? argv[1] : "", .protocol = TL_AUTO,
-                                                        .legacy = &legacy, .attempt_ms = 1000,
-                                                        .service = "peer");
+    const tl_client_options options = TL_CLIENT_OPTIONS(.url = argc > 1 ? argv[1] : "",
+                                                        .protocol = TL_AUTO, .legacy = &legacy,
+                                                        .attempt_ms = 1000, .service = "peer");
     char what[SIZE], key[SIZE];
     tl_error err;
     if (tl_client_open(&options, &client, &err)) {

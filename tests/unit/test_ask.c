@@ -466,9 +466,10 @@ TEST(those_in_line_are_told_in_order_and_cut) {
     assert_int_equal(feed_start(&f), TL_GO);
     (void)feed_reached(&f);
     assert_string_equal(f.text[f.last.command[0].argc - 1], "2");
-    (void)feed_reply(&f,
-                     "['none' nil -1 nil nil nil nil nil '1000' '0' 2 7"
-                     " 't 100 1 i host 42 demo' '999000000' 't 100? 64 poll:998000000 h\x1b 7 s' '1000000001']");
+    (void)feed_reply(
+        &f,
+        "['none' nil -1 nil nil nil nil nil '1000' '0' 2 7"
+        " 't 100 1 i host 42 demo' '999000000' 't 100? 64 poll:998000000 h\x1b 7 s' '1000000001']");
     expect(&f, TL_OK);
     assert_int_equal(m.info.in_line, 7);
     assert_int_equal(m.info.waiters, 9);

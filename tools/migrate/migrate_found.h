@@ -59,22 +59,22 @@ typedef struct {
 } found;
 
 /** False: out of memory. */
-bool found_begin(found *found);
-void found_end(found *found);
+bool found_begin(found *all);
+void found_end(found *all);
 
 /** Add a sample that is between both limits. */
 void found_sample(found_samples *samples, int64_t least_ms, int64_t most_ms);
 
 /** Learn a lock that a scan has found; a key counts once. dialects: those that write such a stamp; "" it is none.
  *  Returns its family, or NULL: it is no lock, was counted before, or doesn't fit. */
-found_family *found_learn(found *found, const migrate_view *view, tl_bytes key,
+found_family *found_learn(found *all, const migrate_view *view, tl_bytes key,
                           const tl_lock_info *info, const char *dialects);
 
 /** Learn of a command that writes a stamp on this key. Returns its family, or NULL. */
-found_family *found_heard(found *found, tl_bytes key, const char *dialects);
+found_family *found_heard(found *all, tl_bytes key, const char *dialects);
 
 /** Learn how long a connection held the key, between both limits. */
-void found_held(found *found, tl_bytes key, int64_t least_ms, int64_t most_ms);
+void found_held(found *all, tl_bytes key, int64_t least_ms, int64_t most_ms);
 
 /** Was a stamp of a legacy client seen? Other odd values are no locks that tidelock can share. */
 bool found_is_legacy(const found_family *family);
@@ -83,7 +83,7 @@ bool found_is_legacy(const found_family *family);
 bool found_is_old(const found_family *family);
 
 /** Join families whose names begin with the same word, if all of them are alike. Call it once, at the end. */
-void found_join(found *found);
+void found_join(found *all);
 
 /** Add the counts of other locks. */
 void found_join_locks(migrate_locks *into, const migrate_locks *other);

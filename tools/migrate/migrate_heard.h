@@ -41,11 +41,11 @@ typedef struct {
 } heard;
 
 /** False: out of memory. */
-bool heard_begin(heard *heard);
-void heard_end(heard *heard);
+bool heard_begin(heard *all);
+void heard_end(heard *all);
 
 /** Learn from a command of MONITOR. */
-void heard_learn(heard *heard, found *found, const skew_heard *command);
+void heard_learn(heard *all, found *found, const skew_heard *command);
 
 /** Learn who is connected, from CLIENT LIST; `begin`: of the first server. */
-void heard_list(heard *heard, tl_bytes list, bool begin);
+void heard_list(heard *all, tl_bytes list, bool begin);

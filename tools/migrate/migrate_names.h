@@ -28,7 +28,7 @@ const char *names_family(char buf[NAMES_FAMILY], tl_bytes name);
 /** The parent of a family, "app:" of "app:lock:"; "" is the parent of all others. Returns buf. */
 const char *names_parent(char buf[NAMES_FAMILY], const char *family);
 
-void names_learn(names *names, tl_bytes name);
+void names_learn(names *all, tl_bytes name);
 void names_merge(names *into, const names *other);
 
 /** The glob of the names; "" if they have nothing in common, or there are none. Returns buf. */
