@@ -537,14 +537,10 @@ static tl_err ping(const char *url) {
 }
 
 TEST(what_a_cluster_has_no_place_for_is_refused) {
-    tl_client *client = client_of_cluster(), *none = NULL;
+    tl_client *client = client_of_cluster();
     const tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = TTL_MS);
     assert_null(tl_lock_new(client, "a}b", 3, &options, &said));
     ASSERT_SAID("it has a '}' and no {tag}");
-    const tl_client_options legacy = TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet),
-                                                       .protocol = TL_AUTO);
-    ASSERT_RESULT(tl_client_open(&legacy, &none, &said), TL_EINVALID);
-    ASSERT_SAID("it must be token, bridge or timestamp");
 }
 
 /* This one has one alone. */

@@ -28,7 +28,7 @@
 #include "fuzz_world_stamps.h"
 
 #define SENDS_AT_ONCE 4 /* and sends, when each fails at once */
-#define WIRE_SIZE 16384
+#define WIRE_SIZE 32768
 #define EARLY_NS 1000000 /* LOST is said so much before the deadline */
 
 /* ---- after each step -------------------------------------------------------------------------- */
