@@ -334,7 +334,8 @@ void migrate_watch_begin(migrate_watch *watch, migrate_link *migration, const ch
                              .seen = ret,
                              .keys = keys,
                              .monitor_ms = monitor_ms,
-                             .doubt_ms = doubt_ms};
+                             .doubt_ms = doubt_ms,
+                             .throughout = monitor_ms > 0};
     (void)migrate_server_id(migration, watch->server);
     (void)migrate_server_reign(migration, watch->reign);
     watch->reign_ms = moment_ms();
@@ -384,6 +385,7 @@ static void monitor_in_doubt(migrate_watch *watch) {
         return;
     begin_monitor(watch, watch->doubt_ms);
     watch->doubt_ms = 0;
+    watch->throughout = !GUARD(late_monitor_proves_nothing);
 }
 
 bool migrate_watch_look(migrate_watch *watch) {
@@ -405,7 +407,7 @@ bool migrate_watch_look(migrate_watch *watch) {
 }
 
 bool migrate_watch_end(migrate_watch *watch) {
-    bool whole = watch->monitor.conn != NULL && watch->monitor_ms > 0;
+    bool whole = watch->monitor.conn != NULL && watch->throughout;
 
     watch->migration->between = NULL;
     count(watch);

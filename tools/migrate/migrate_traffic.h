@@ -23,6 +23,7 @@ typedef struct {
     int64_t denials_asked; /**< how many refusals were counted when ACL LOG was read */
     migrate_monitor monitor;
     int64_t monitor_ms, doubt_ms, monitor_until_ms;
+    bool throughout; /**< MONITOR, if it is read, has been read since the watch began */
     migrate_events events;
     const char *keys;
     char server[MIGRATE_RUN_ID]; /**< run ID of the server with these counts; "": not reported */
