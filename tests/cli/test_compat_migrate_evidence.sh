@@ -60,6 +60,19 @@ advances
 shows 'acl +SETNX and GETSET are denied to every user of 1 server: none can lock by them as long as that stays, however long it was idle$'
 expect 0 migrate status --history
 grep -q '0 refused; denied to 2 of 2 users' "$out" || fail "history: $(tail -n 2 "$out")"
+# A user that is off is one of them: its connections that are open go on, and Redis lets them lock.
+redis ACL SETUSER gone on nopass '~*' +@all >/dev/null
+exec 9<>"/dev/tcp/127.0.0.1/$port"
+printf 'AUTH gone x\r\n' >&9 && read -r answer <&9 && [[ $answer == +OK* ]] || fail "AUTH: $answer"
+redis ACL SETUSER gone off >/dev/null
+printf 'SETNX elsewhere 1\r\n' >&9 && read -r answer <&9 && [[ $answer == :1* ]] || fail "SETNX of a user that is off: $answer"
+exec 9>&-
+redis DEL elsewhere >/dev/null
+advances
+shows 'acl +SETNX and GETSET are denied to 2 of 3 users of 1 server$'
+expect 0 migrate acl
+says '^ACL SETUSER gone -setnx -getset$'
+redis ACL DELUSER gone >/dev/null
 redis ACL SETUSER default +@all >/dev/null
 
 # ---- counts that were reset ----------------------------------------------------------------------------

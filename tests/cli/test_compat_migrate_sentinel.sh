@@ -45,7 +45,9 @@ says "$hole${replica[0]}"
 of "${replica[0]}" ACL SETUSER default -setnx -getset >/dev/null
 of "${replica[1]}" ACL SETUSER default -setnx -getset >/dev/null
 refused "$hole${replica[1]}, .*: user javaapp: "
-of "${replica[1]}" ACL SETUSER javaapp off >/dev/null
+of "${replica[1]}" ACL SETUSER javaapp off >/dev/null # its connections that are open go on
+refused "$hole${replica[1]}, .*: user javaapp: "
+of "${replica[1]}" ACL SETUSER javaapp -setnx -getset >/dev/null
 of "${replica[1]}" CONFIG SET requirepass hunter2 >/dev/null
 refused "whether the servers that may become master do so is not known: 127\.0\.0\.1:${replica[1]}: .*: make it respond"
 expect_from 77 "$tidelock" migrate acl

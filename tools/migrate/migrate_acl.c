@@ -106,8 +106,7 @@ static bool ask_users(server_link *link, users *ret) {
     if (!link_ask(link, request, take_users, ret))
         return false;
     for (int i = 0; i < ret->count; i++)
-        if (ret->list[i].on)
-            ask_denied(link, &ret->list[i]);
+        ask_denied(link, &ret->list[i]);
     return true;
 }
 
@@ -125,9 +124,9 @@ static void show(const users *users) {
         "--strict).\n# Other programs that use them on this server are refused too. Give these to "
         "redis-cli:\n");
     for (int i = 0; i < users->count; i++)
-        if (users->list[i].on && users->list[i].denied)
+        if (users->list[i].denied)
             printf("# %s is denied them already\n", users->list[i].name);
-        else if (users->list[i].on)
+        else
             printf("ACL SETUSER %s -setnx -getset\n", users->list[i].name);
     if (users->more)
         printf("# and %d more users: see ACL LIST\n", users->more);
@@ -236,7 +235,7 @@ static void judge_users(const users *master, const users *other, const char *lab
 
     for (int i = 0; i < other->count; i++) {
         const user *there = &other->list[i], *here = find_user(master, there->name);
-        if (!there->on || there->denied || (here && here->on && !here->denied))
+        if (there->denied || (here && !here->denied && (here->on || !there->on)))
             continue;
         if (!blocker && !(blocker = add(ret)))
             return;
@@ -258,13 +257,13 @@ static void judge_users(const users *master, const users *other, const char *lab
                        "give that server the commands too: tidelock migrate acl");
 }
 
-/* Adds a server's users that are on. */
+/* One that is off counts too: its connections that are open go on. */
 static void count_users(const users *all, migrate_permissions *ret) {
     ret->servers++;
     ret->users += all->more; /* their rules weren't read: not denied */
     for (int i = 0; i < all->count; i++) {
-        ret->users += all->list[i].on;
-        ret->denied += all->list[i].on && all->list[i].denied;
+        ret->users++;
+        ret->denied += all->list[i].denied;
     }
 }
 

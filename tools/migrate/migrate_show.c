@@ -350,7 +350,7 @@ MEMBERS(client, CLIENT_MEMBERS);
       "SETNX and GETSET of all clients since the counts were reset, or null")                      \
     M(of, refused_calls, "the same that the server refused, or null (before Redis 6.2)")           \
     M(of, denied_users, "users that are denied SETNX and GETSET, or null")                         \
-    M(of, users, "users that are on, or null")                                                     \
+    M(of, users, "users, also those that are off, or null")                                        \
     M(of, denials, "denied SETNX and GETSET in ACL LOG, or null")                                  \
     M(of, other_connections, "connections that last sent what tidelock doesn't, or null")          \
     M(of, suspects, "connections that sent SETNX or GETSET last, or null")                         \
