@@ -236,6 +236,20 @@ public final class ServerTests {
         check(thrown(() -> open(cluster).lock("k")).contains("Cluster"), "it says so");
     }
 
+    public void without_info_a_cluster_is_refused_too_and_one_server_is_not() {
+        String key = fresh();
+        redis.ask(RespSocket.words("ACL", "SETUSER", "curious", "on", "nopass", "~*", "&*", "+@all", "-info"));
+        RespSocket user = new RespSocket(port);
+        user.ask(RespSocket.words("AUTH", "curious", ""));
+        check(open(user).lock(key), "one server");
+        redis.ask(RespSocket.words("ACL", "SETUSER", "curious", "-cluster"));
+        check(thrown(() -> open(user).lock(fresh())).contains("permit INFO"), "it says what to do");
+        Eval cluster = (script, keys, args) -> script.contains("INFO")
+            ? user.eval(script.replace("CLUSTER', 'KEYSLOT', 'a'", "STRLEN', 'none'"), keys, args)
+            : redis.eval(script, keys, args);
+        check(thrown(() -> open(cluster).lock("k")).contains("Cluster"), "it says so");
+    }
+
     public void closing_releases_nothing_and_removes_the_record() {
         String key = fresh();
         TidelockLockUtil one = new TidelockLockUtil(redis, options("closing"));

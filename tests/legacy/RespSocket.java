@@ -35,11 +35,11 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
         this(port, "127.0.0.1");
     }
 
+    /** From one of this machine's own addresses. */
     RespSocket(int port, String from) {
         this(() -> port, from, LIMIT_MS);
     }
 
-    /** From one of this machine's own addresses. */
     /** Connects when it is first used. */
     RespSocket(Place place, String from, int limitMs) {
         this.place = place;
@@ -136,14 +136,14 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
         return reply == null ? null : new String((byte[]) reply, StandardCharsets.ISO_8859_1);
     }
 
-    private static List<byte[]> words(String... words) {
+    static List<byte[]> words(String... words) {
         List<byte[]> list = new ArrayList<>();
         for (String word : words)
             list.add(ascii(word));
         return list;
     }
 
-    private synchronized Object ask(List<byte[]> words) {
+    synchronized Object ask(List<byte[]> words) {
         ByteArrayOutputStream command = new ByteArrayOutputStream();
         try {
             command.write(ascii("*" + words.size() + "\r\n"));

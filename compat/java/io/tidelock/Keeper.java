@@ -36,9 +36,10 @@ final class Keeper implements Runnable {
     synchronized void start() {
         if (closed || thread != null)
             return;
-        thread = new Thread(this, "tidelock-" + rules.namespace);
-        thread.setDaemon(true);
-        thread.start();
+        Thread starting = new Thread(this, "tidelock-" + rules.namespace);
+        starting.setDaemon(true);
+        starting.start(); // or throws, and a later lock() tries again
+        thread = starting;
     }
 
     synchronized void add(Hold hold) {

@@ -19,7 +19,11 @@ enum Script {
     /** What the library does without a script. */
     Script() {
         text = name().equals("LEAVE") ? "return redis.call('HDEL', KEYS[1], ARGV[1])\n"
-            : "local info = redis.pcall('INFO', 'cluster')\nreturn type(info) == 'string' and info or ''\n";
+            : "local info = redis.pcall('INFO', 'cluster')\n"
+                + "if type(info) == 'string' then\n    return info\nend\n" // where INFO is denied this may not be
+                + "local slot = redis.pcall('CLUSTER', 'KEYSLOT', 'a')\n"
+                + "if type(slot) == 'number' then\n    return 'cluster_enabled:1'\nend\n"
+                + "return string.find(slot.err, 'support disabled', 1, true) and '' or 'denied: ' .. slot.err\n";
     }
 
     static String resource(String name) {

@@ -80,11 +80,13 @@ final class Server {
         keep(reply, asked, Moment.now());
     }
 
-    /** In a cluster there are no phases, and a request that an ASK led on may make a second holder. */
+    /** This class asks for no phase by slot, and in a cluster a request that an ASK led on may make a second holder. */
     private void refuseCluster() {
-        String info = Reply.text(send(new Request(Script.KIND, Collections.<byte[]>emptyList())));
-        if (info != null && info.contains("cluster_enabled:1"))
-            throw new TidelockException("the server is a node of a Redis Cluster, which has no phases");
+        String kind = Reply.text(send(new Request(Script.KIND, Collections.<byte[]>emptyList())));
+        if (kind != null && kind.contains("cluster_enabled:1"))
+            throw new TidelockException("the server is a node of a Redis Cluster, which the drop-in for Java doesn't support");
+        if (kind != null && kind.startsWith("denied: "))
+            throw new TidelockException("permit INFO, by which this class knows the node of a Redis Cluster; " + kind);
     }
 
     private synchronized void keep(Object reply, Moment asked, Moment received) {
