@@ -315,7 +315,7 @@ int64_t tl_dlu_remaining_ms(tl_dlu *dlu, const char *key) {
         return 0;
     (void)pthread_mutex_lock(&dlu->mutex);
     const hold *held = *find(dlu, key, hash_of(key));
-    int64_t ms = held ? tl_lock_remaining_ms(held->lock) : 0;
+    int64_t ms = held && held->thread == this_thread() ? tl_lock_remaining_ms(held->lock) : 0;
     (void)pthread_mutex_unlock(&dlu->mutex);
     return ms;
 }

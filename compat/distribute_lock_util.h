@@ -114,8 +114,8 @@ tl_err tl_dlu_release(tl_dlu *dlu, const char *key, tl_error *err);
 /** As tl_dlu_release, for a lock that any thread of this process has locked. */
 tl_err tl_dlu_release_any(tl_dlu *dlu, const char *key, tl_error *err);
 
-/** Milliseconds for which this handle certainly holds the key, through any of its threads; 0 when
- *  it doesn't. Does not block. */
+/** Milliseconds for which this thread certainly holds the key; 0 when it doesn't. A lock of another
+ *  thread doesn't count: it may be the next holder's. Does not block. */
 int64_t tl_dlu_remaining_ms(tl_dlu *dlu, const char *key);
 
 #ifdef __cplusplus

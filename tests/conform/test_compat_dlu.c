@@ -274,6 +274,25 @@ static void on_another_thread(void *(*run)(void *), other_thread *t) {
     assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
+static void *look_and_lock(void *ctx) {
+    other_thread *t = ctx;
+    t->alike = tl_dlu_remaining_ms(t->dlu, KEY) > 0;
+    t->locked = tl_dlu_lock_wait(t->dlu, KEY, SOON_MS, NULL);
+    t->alike = t->alike || tl_dlu_remaining_ms(t->dlu, KEY) <= 0;
+    return NULL;
+}
+
+/* Else a thread whose lock has expired would work on beside the next one. */
+TEST(a_thread_counts_on_its_own_lock_only) {
+    other_thread t = {.dlu = open_one()};
+    ASSERT_LOCKS(t.dlu, KEY);
+    on_another_thread(release_any, &t);
+    on_another_thread(look_and_lock, &t);
+    assert_true(t.locked && !t.alike);
+    assert_int_equal(tl_dlu_remaining_ms(t.dlu, KEY), 0);
+    on_another_thread(release_any, &t);
+}
+
 TEST(a_thread_releases_its_own_locks_only) {
     other_thread t = {.dlu = open_one()};
     ASSERT_LOCKS(t.dlu, KEY);
