@@ -21,7 +21,7 @@ static int begin(void **state) {
     (void)state;
     view = (migrate_view){.name = "default", .now_us = NOW_US};
     made = (survey){.view = &view, .name = "default", .keys = "*", .whole = true};
-    return found_begin(&made.found) && heard_begin(&made.heard) ? 0 : -1;
+    return found_begin(&made.found) && heard_begin(&made.heard, &view.reg) ? 0 : -1;
 }
 
 static int end(void **state) {
@@ -281,8 +281,20 @@ TEST_WITH(legacy_commands_in_the_token_phase_are_an_alarm, begin, end) {
     assert_string_equal(made.alarm, "");
     takes(1, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
     survey_conclude(&made);
-    assert_non_null(strstr(made.alarm, "10.0.0.5:1000 on"));
+    assert_non_null(strstr(made.alarm, "10.0.0.5:1000 on jobs:a"));
     assert_int_equal(made.phase[PHASE_DRAIN].count, 0); /* the way back is free */
+}
+
+/* It remembers few keys of a client, but each of the register's counts. */
+TEST_WITH(the_key_in_an_alarm_is_the_registers, begin, end) {
+    view.reg = (migrate_register){
+        .there = true, .readable = true, .phase = 3, .epoch = 4, .keys = "jobs:night*"};
+    static const char *const others[] = {"a:x", "b:x", "c:x", "d:x", "jobs:hourly"};
+    for (int i = 0; i < 5; i++)
+        takes(i, "10.0.0.5:1000", "SETNX", others[i], 60000);
+    takes(9, "10.0.0.5:1000", "SETNX", "jobs:nightly", 60000);
+    survey_conclude(&made);
+    assert_non_null(strstr(made.alarm, "10.0.0.5:1000 on jobs:nightly"));
 }
 
 TEST_WITH(an_unfinished_scan_proves_nothing, begin, end) {

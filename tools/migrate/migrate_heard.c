@@ -13,8 +13,9 @@
 #define ATTEMPT_MOST_US                                                                            \
     (60 * 1000 * US_PER_MS) /* a GETSET later than that belongs to another attempt */
 
-bool heard_begin(heard *ret) {
-    *ret = (heard){.client = calloc(HEARD_CLIENTS, sizeof *ret->client),
+bool heard_begin(heard *ret, const migrate_register *reg) {
+    *ret = (heard){.reg = reg,
+                   .client = calloc(HEARD_CLIENTS, sizeof *ret->client),
                    .attempt = calloc(HEARD_ATTEMPTS, sizeof *ret->attempt)};
     if (ret->client && ret->attempt)
         return true;
@@ -102,6 +103,13 @@ static void note_key(heard_client *client, tl_bytes key) {
         tl__bytes_print(client->key[client->keys++], KEY_SHOWN, key);
 }
 
+static void note_registered(const heard *all, heard_client *client, tl_bytes key) {
+    if (!all->reg->readable || !tl__glob_fits(tl__bytes_of(all->reg->keys), key))
+        return;
+    client->registered++;
+    tl__bytes_print(client->registered_key, KEY_SHOWN, key);
+}
+
 /* ---- attempts ------------------------------------------------------------------------------------ */
 
 static heard_attempt *attempt_of(heard *all, const skew_heard *command, uint64_t *ret_id) {
@@ -165,6 +173,7 @@ static void learn_take(heard *all, found *found, const skew_heard *command, bool
     if (client) {
         client->takes++;
         note_key(client, key);
+        note_registered(all, client, key);
     }
     if (command->by == SKEW_BY_TCP)
         follow_take(all, command, setnx);

@@ -21,6 +21,8 @@ typedef struct {
     int64_t takes; /**< SETNX and GETSET with a stamp, read from MONITOR */
     int keys;
     char key[HEARD_KEYS][KEY_SHOWN]; /**< of different families */
+    int64_t registered;              /**< of the takes, those on keys of the register */
+    char registered_key[KEY_SHOWN];  /**< of the last of these */
 } heard_client;
 
 /** An attempt of a connection to lock a key: when it began, and its last command that may have acquired. */
@@ -31,6 +33,7 @@ typedef struct {
 
 typedef struct {
     const char *keys;            /**< a glob; NULL: any */
+    const migrate_register *reg; /**< of the namespace, if it is readable */
     const skew_dialect *dialect; /**< as the caller says; NULL: guess */
     heard_client *client;        /**< HEARD_CLIENTS of them */
     int clients, more;
@@ -41,7 +44,7 @@ typedef struct {
 } heard;
 
 /** False: out of memory. */
-bool heard_begin(heard *all);
+bool heard_begin(heard *all, const migrate_register *reg);
 void heard_end(heard *all);
 
 /** Learn from a command of MONITOR. */

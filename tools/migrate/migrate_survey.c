@@ -661,7 +661,7 @@ int migrate_survey(migrate_work *work) {
         return fail(STATUS_USAGE,
                     "migrate survey: --dialect: one name; see: tidelock help dialects");
     }
-    if (made && found_begin(&made->found) && heard_begin(&made->heard))
+    if (made && found_begin(&made->found) && heard_begin(&made->heard, &work->view.reg))
         status = run(work, made);
     else
         status = fail(STATUS_INTERNAL, "migrate survey: out of memory");

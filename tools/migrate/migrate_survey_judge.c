@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "ground/glob.h"
 #include "ground/guard.h"
 #include "migrate/migrate_survey.h"
 
@@ -46,22 +45,21 @@ static void add_facts(survey_facts *facts, const found_family *family) {
 
 /* SETNX and GETSET with a stamp on keys of the register, or without one on any key of legacy locks; and by whom. */
 static int64_t takes_of(const survey *survey, char who[MIGRATE_LIST_SIZE]) {
-    const migrate_register *reg = &survey->view->reg;
+    bool registered = survey->view->reg.readable;
     int64_t takes = 0;
 
     who[0] = '\0';
     for (int i = 0; i < survey->heard.clients; i++) {
         const heard_client *client = &survey->heard.client[i];
-        bool fits = !reg->readable;
-        for (int k = 0; k < client->keys && !fits; k++)
-            fits = tl__glob_fits(tl__bytes_of(reg->keys), tl__bytes_of(client->key[k]));
-        if (client->takes == 0 || !fits)
+        int64_t its = registered ? client->registered : client->takes;
+        if (its == 0)
             continue;
-        takes += client->takes;
+        takes += its;
         size_t n = strlen(who);
         if (n < MIGRATE_LIST_SIZE / 2)
             (void)snprintf(who + n, MIGRATE_LIST_SIZE - n, "%s%s on %.60s", n ? ", " : "",
-                           client->row.address, client->key[0]);
+                           client->row.address,
+                           registered ? client->registered_key : client->key[0]);
     }
     return takes;
 }
