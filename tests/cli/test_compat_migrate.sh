@@ -45,7 +45,7 @@ expect 0 migrate status --history
 for want in 'init +phase 0, epoch 1, by .*@.* pid [0-9]+' 'advance +phase 1 -> 2, epoch 2 -> 3, by' 'rollback +phase 1 -> 0, epoch 6 -> 7'; do
     grep -qE "$want" "$out" || fail "history: no '$want': $(cat "$out")"
 done
-grep -qE '^    0 clients confirmed; 0 stamps.*watched for .*: 0 SETNX and GETSET' "$out" || fail "evidence: $(cat "$out")"
+grep -qE '^    clients confirmed: 0; 0 stamps.*watched for .*: 0 SETNX and GETSET' "$out" || fail "evidence: $(cat "$out")"
 
 # ---- leases ---------------------------------------------------------------------------------------------
 # A change within a lease, or a client: a lease is waited for that this very command has seen.

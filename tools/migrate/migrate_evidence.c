@@ -106,7 +106,7 @@ static void permissions(const migrate_traffic *traffic, migrate_source *ret) {
     if (all->replicas > 0)
         (void)snprintf(beside, sizeof beside, "; its %d replicas were not asked", all->replicas);
     if (all->access == MIGRATE_NOT_ASKED)
-        say_of(ret, false, "not asked: only the step to phase 2 needs it");
+        say_of(ret, false, "not asked in this phase");
     else if (all->access != MIGRATE_READ)
         say_of(ret, false, "%s",
                all->access == MIGRATE_LACKS ? "the server has no ACL (from Redis 6 on)" : all->why);
@@ -140,12 +140,11 @@ static void denials(const migrate_traffic *traffic, migrate_source *ret) {
 
 static void clients(const migrate_traffic *traffic, migrate_source *ret) {
     ret->name = "clients";
-    ret->limit =
-        "it is a hint: it shows the last command of those who are connected at that moment";
+    ret->limit = "what they sent before: only the last command of each is known";
     if (traffic->listed != MIGRATE_READ)
         say_of(ret, false, "the list of clients can't be read");
     else
-        say_of(ret, true, "%lld connections whose last command is none of tidelock's%s%s",
+        say_of(ret, true, "%lld connections last sent a command that tidelock never sends%s%s",
                (long long)traffic->connections, traffic->suspects[0] ? "; suspects: " : "",
                traffic->suspects);
 }

@@ -150,7 +150,7 @@ static int make(migrate_work *work, int phase, const migrate_locks *locks) {
 
     (void)snprintf(entry.by, sizeof entry.by, "%s", work->migration.by);
     (void)snprintf(entry.evidence, sizeof entry.evidence,
-                   "%d clients; %lld stamps of tidelock's, %lld without a sidecar, %lld tokens; "
+                   "clients: %d; %lld stamps of tidelock's, %lld without a sidecar, %lld tokens; "
                    "keys %.200s",
                    live, (long long)migrate_locks_ours(locks), (long long)locks->strays.count,
                    (long long)locks->tokens.count, work->options->keys);

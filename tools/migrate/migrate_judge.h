@@ -88,9 +88,10 @@ typedef struct {
 /** Which users may use the commands of legacy clients. */
 typedef struct {
     migrate_access access;
-    int users, denied; /**< users, also those that are off; of these, who are denied both commands */
-    int servers;       /**< that were asked: the master, and each server that may become master */
-    int replicas;      /**< connected ones that were not asked */
+    int users,
+        denied;   /**< users, also those that are off; of these, who are denied both commands */
+    int servers;  /**< that were asked: the master, and each server that may become master */
+    int replicas; /**< connected ones that were not asked */
     char why[MIGRATE_WHY_SIZE];
 } migrate_permissions;
 

@@ -219,7 +219,7 @@ static void show_evidence(const migrate_status *status, FILE *out) {
     }
     if (!status->traffic)
         return;
-    (void)fprintf(out, "\nlegacy clients, by what the whole server tells\n");
+    (void)fprintf(out, "\nlegacy clients, as the whole server shows them\n");
     migrate_show_sources(status->traffic, out);
 }
 

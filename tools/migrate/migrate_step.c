@@ -227,7 +227,7 @@ static void summarise(const step *step, char *to, size_t size) {
     const migrate_traffic *traffic = &step->traffic;
     char watched[DURATION_SHOWN], monitored[DURATION_SHOWN], received[DURATION_SHOWN];
     int n = snprintf(to, size,
-                     "%d clients confirmed; %lld stamps of tidelock's, %lld without a sidecar, "
+                     "clients confirmed: %d; %lld stamps of tidelock's, %lld without a sidecar, "
                      "%lld tokens",
                      migrate_live_clients(&step->work->view),
                      (long long)migrate_locks_ours(&step->locks),
@@ -250,7 +250,7 @@ static void show_evidence(step *step) {
     if (!step->watches)
         return;
     step->traffic.permissions = step->permissions;
-    printf("evidence that no legacy client is left\n");
+    printf("what was seen of legacy clients\n");
     migrate_show_sources(&step->traffic, stdout);
 }
 

@@ -249,7 +249,7 @@ static void show_users(const survey *survey, FILE *out) {
         (void)fprintf(out, "  and more: --json has up to %d connections\n", HEARD_CLIENTS);
     if (count == 0)
         (void)fprintf(out, "  none was seen\n");
-    (void)fprintf(out, "  %lld connections, the last command of %lld is none of tidelock's\n",
+    (void)fprintf(out, "  of %lld connections %lld last sent a command that tidelock never sends\n",
                   (long long)survey->heard.connections, (long long)survey->heard.others);
 }
 
@@ -320,8 +320,8 @@ static void show_phases(const survey *survey, FILE *out) {
         if (survey->judged[i])
             migrate_show_blockers(i, &survey->phase[i], out);
     if (!reg->there || reg->phase < PHASE_DRAIN)
-        (void)fprintf(out, "  (phase 2 and 3 need that no legacy client runs, which no survey "
-                           "shows)\n");
+        (void)fprintf(out, "  (phases 2 and 3 require that no legacy client runs; no survey can "
+                           "show that)\n");
 }
 
 static void show_line(const survey *survey, const found_family *family, FILE *out) {
@@ -348,7 +348,9 @@ static void show_commands(const survey *survey, FILE *out) {
         if (survey_counts(&survey->found.family[i]) && count++ < SHOWN_MOST)
             show_line(survey, &survey->found.family[i], out);
     if (!survey->keys_given && count == 0)
-        (void)fprintf(out, "  no pattern to propose: give --keys PATTERN, or --monitor D\n");
+        (void)fprintf(
+            out,
+            "  no pattern to propose: try tidelock migrate survey with --keys PATTERN, or with --monitor 1m\n");
     if (survey->view->reg.there || survey->register_unread)
         (void)fprintf(out, "  tidelock migrate status --namespace %s\n", survey->name);
     if (survey->url_given)
