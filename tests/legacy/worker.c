@@ -197,7 +197,8 @@ int worker_main(int argc, char **argv) {
     tl_client_options options = legacy_client(argv[2], protocol_of(argv[3]), strict);
     options.wait_replicas = atoi(argv[6]);
     worker w = {.key = argv[4], .seed = (unsigned)strtoul(argv[5], NULL, 10)};
-    w.wait_ms = options.protocol == TL_TOKEN ? WAIT_IN_QUEUE_MS : WAIT_MS;
+    bool queues = options.protocol == TL_TOKEN || options.protocol == TL_AUTO;
+    w.wait_ms = queues ? WAIT_IN_QUEUE_MS : WAIT_MS;
     write_and_read_lines();
     if (strcmp(argv[3], "dlu") == 0)
         with_drop_in(&w, &options);
