@@ -8,6 +8,7 @@
 #include "link/server_link.h"
 
 #define LIMIT_MS 5000
+#define MANY_IN_FLIGHT 512
 
 static int status_of_error(tl_bytes text) {
     tl_err code = tl__refusal(text);
@@ -47,8 +48,29 @@ static void blame_cluster(server_link *link) {
                    " (an address that the cluster announces)");
 }
 
+/* Results come in the order of the requests. */
+static void answered_many(server_link *link, const tl_answer *answer) {
+    link_many *many = link->many;
+    size_t i = many->done++;
+
+    if (answer->ok) {
+        many->take(many->ctx, i, answer->reply);
+        return;
+    }
+    if (link->ok)
+        tl__bytes_print(link->message, sizeof link->message, answer->message);
+    if (link->ok && link->announced)
+        blame_cluster(link);
+    link->status = link->ok ? status_of(answer->why) : link->status;
+    link->ok = false;
+}
+
 static void answered(void *ctx, const tl_answer *answer) {
     server_link *link = ctx;
+    if (link->many) {
+        answered_many(link, answer);
+        return;
+    }
     bool error = answer->ok && answer->reply->type == TL_REPLY_ERROR;
 
     link->done = true;
@@ -148,6 +170,52 @@ static bool ask(server_link *link, const tl_bytes *request, size_t n,
         return false;
     }
     await(link);
+    return link->ok;
+}
+
+static bool send_one(server_link *link, size_t i, tl_mono now) {
+    link_many *many = link->many;
+    tl_send send = {.count = 1, .by = tl__mono_add_ms(now, LIMIT_MS)};
+
+    send.command[0].form = TL_ARGV;
+    send.command[0].argc = (uint8_t)many->request(many->ctx, i, send.command[0].argv);
+    return tl__conn_send(link->conn, &send, many, now) == TL_OK;
+}
+
+/* Queue as many as may be in flight. */
+static bool send_some(server_link *link) {
+    link_many *many = link->many;
+    tl_mono now = tl__mono_now();
+
+    tl__conn_hold(link->conn);
+    while (many->sent < many->count && many->sent - many->done < MANY_IN_FLIGHT) {
+        if (!send_one(link, many->sent, now))
+            return false;
+        many->sent++;
+    }
+    tl__conn_write(link->conn, now);
+    return true;
+}
+
+bool link_ask_many(server_link *link, link_many *many) {
+    many->sent = many->done = 0;
+    link->many = many;
+    link->ok = true;
+    link->error = link->lacks = link->engineless = false;
+    link->elsewhere = TL_NOT_ELSEWHERE;
+    while (link->ok && many->done < many->count) {
+        if (!send_some(link)) {
+            link->status = STATUS_INTERNAL;
+            (void)snprintf(link->message, sizeof link->message, "out of memory");
+            link->ok = false;
+            break;
+        }
+        struct pollfd p = {.fd = tl__conn_fd(link->conn), .events = tl__conn_events(link->conn)};
+        tl__wait(&p, 1, tl__conn_until(link->conn));
+        tl__conn_drive(link->conn, tl__mono_now());
+    }
+    tl__conn_forget(link->conn, many); /* after a failure the others are in flight still */
+    link->many = NULL;
     return link->ok;
 }
 

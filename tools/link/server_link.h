@@ -34,6 +34,7 @@ typedef struct {
     /** Not NULL: what needs the command. Then a message about a lacking command also has the server's
      *  version. */
     const tl_needer *needer;
+    struct link_many *many; /**< not NULL: within link_ask_many */
 } server_link;
 
 /** The message about a server that doesn't know CLUSTER; the library's is the same. */
@@ -62,6 +63,21 @@ bool link_ask(server_link *link, const char *const *request,
 /** The same with `n` words of any bytes, TL_ARGV_MAX at most. */
 bool link_ask_bytes(server_link *link, const tl_bytes *request, size_t n,
                     bool (*take)(void *ctx, const tl_reply *reply), void *ctx);
+
+/** Many requests, of which hundreds are in flight at once. */
+typedef struct link_many {
+    size_t count;
+    /** Write request number i, of TL_ARGV_MAX words at most; returns how many. It is encoded at once. */
+    size_t (*request)(void *ctx, size_t i, tl_bytes *argv);
+    /** The reply to request number i, which may be an error. */
+    void (*take)(void *ctx, size_t i, const tl_reply *reply);
+    void *ctx;
+    size_t sent, done; /**< used by the link */
+} link_many;
+
+/** Send them all, and wait for each reply for 5 s at most. False: some have no reply; link->status and
+ *  link->message say why. */
+bool link_ask_many(server_link *link, link_many *many);
 
 /** The server's product and version, as of info_product; false: it doesn't say. */
 bool link_product(server_link *link, char product[INFO_PRODUCT_SIZE]);
