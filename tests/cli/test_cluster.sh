@@ -20,11 +20,7 @@ expect_line 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis:/
 expect_line 70 "127.0.0.1:$port is no node of a cluster: give its URL as redis://" "$tidelock" --url redis+cluster://127.0.0.1:"$port" doctor
 expect_line 64 'skew: --passive listens to one server' "$tidelock" --url $url skew --passive
 expect_line 64 'skew: --publish' "$tidelock" --url $url skew --publish ns
-for c in status "init --keys x --phase 1 --yes" "advance --yes" "rollback --yes" clients; do
-    # shellcheck disable=SC2086
-    expect_line 64 "migrate ${c%% *}: in a cluster clients follow no phase, since no request reaches all of its masters at once. Stop the legacy clients, remove what they left" "$tidelock" --url $url migrate $c
-done
-TIDELOCK_URL=$url expect_line 78 'migrate status: in a cluster clients follow no phase' "$tidelock" migrate status
+expect_line 64 'migrate clients: in a cluster no client is registered' "$tidelock" --url $url migrate clients
 # So it is for the locks, at once, whatever the wait: no run may take so long.
 for c in "run -w 1h k -- true" "lock -w 1h k" "check k" inspect "unlock k t" "break k --yes"; do
     # shellcheck disable=SC2086

@@ -56,7 +56,6 @@ assert (d["server"], d["masters"], d["keys_all"], d["all_keys"], d["not_read"], 
 assert [(p["pattern"], p["stamps"], p["init"]) for p in d["patterns"]] == [("jobs:*", 30, None)] and d["patterns"][0]["run"], d
 assert d["connections"] > 0, d
 PY
-expect_line 64 'a cluster has no namespaces' "$tidelock" migrate survey --namespace other
 
 # A master that doesn't answer: it is named, what was seen is shown, and the status is no success.
 pid=$(of "${masters[2]}" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')

@@ -142,7 +142,7 @@ paste_lines "$work/gone"
     TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo stop 2>"$err" || fail "the set isn't ended"
 ) || exit 1
 
-# A cluster, whose Java services are stopped first.
+# A cluster: the same steps, through all of its slots.
 url=$(TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
 keep_masters "$url"
 node=${url##*:}
@@ -150,7 +150,8 @@ redis-cli -c -p "$node" SET cron:old $(($(server_ms) - 600000)) >/dev/null
 while IFS= read -r line; do
     line=${line/"TIDELOCK_URL=$TIDELOCK_URL"/TIDELOCK_URL=$url}
     eval "$line" >"$out" 2>"$err" </dev/null || fail "cluster: status $?: $line: $(cat "$out")"
+    [[ $line != *" sweep "* ]] || grep -q '^1 removed, 0 free, 0 held$' "$out" || fail "not swept: $(cat "$out")"
 done <"$work/cluster"
-grep -q '^1 removed, 0 free, 0 held$' "$out" || fail "not swept: $(cat "$out")"
+grep -q '^namespace .*: phase 2 (drain) -> 3 (token), epoch 3, in all 16384 slots$' "$out" || fail "not led to tokens: $(cat "$out")"
 [[ $(redis-cli -c -p "$node" EXISTS cron:old) == 0 ]] || fail "what Java left in the cluster is still there"
 TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo stop 2>"$err" || fail "the cluster isn't ended"

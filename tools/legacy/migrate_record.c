@@ -28,6 +28,11 @@ const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char
     return buf;
 }
 
+const char *migrate_cluster_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char *suffix) {
+    (void)snprintf(buf, MIGRATE_KEY_SIZE, "tidelock:phase:cluster:{%s}%s", name, suffix);
+    return buf;
+}
+
 /* ---- the register ----------------------------------------------------------------------------- */
 
 /* Only digits, without a leading zero: as compat/scripts/phase.lua reads it for clients. */

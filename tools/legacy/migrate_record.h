@@ -12,7 +12,7 @@ enum { PHASE_TIMESTAMP, PHASE_BRIDGE, PHASE_DRAIN, PHASE_TOKEN, PHASES };
 const char *migrate_phase_name(int phase);
 
 #define MIGRATE_NAME_MAX 64
-#define MIGRATE_KEY_SIZE (MIGRATE_NAME_MAX + 32)
+#define MIGRATE_KEY_SIZE (MIGRATE_NAME_MAX + 40)
 #define MIGRATE_KEYS_SIZE 513
 #define MIGRATE_BY_SIZE 400
 /** least lease that can be set; existing ones are read from 1 ms on */
@@ -27,6 +27,8 @@ bool migrate_name_ok(const char *name);
 
 /** Write "tidelock:phase:{NAME}" and the suffix, such as ":clients". Returns buf. */
 const char *migrate_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char *suffix);
+/** The same in a cluster, where no client follows this key: "tidelock:phase:cluster:{NAME}". */
+const char *migrate_cluster_key(char buf[MIGRATE_KEY_SIZE], const char *name, const char *suffix);
 
 typedef struct {
     bool there;

@@ -15,7 +15,7 @@
 #include "migrate/migrate_metrics.h"
 #include "migrate/migrate_show.h"
 #include "migrate/migrate_survey.h"
-#include "migrate/migrate_traffic.h"
+#include "migrate/migrate_watches.h"
 
 #define AT(member) offsetof(migrate_options, member)
 #define LEGACY(member) (AT(legacy) + offsetof(legacy_options, member))
@@ -105,17 +105,17 @@ static void keep(void *ctx, const migrate_change *change) {
 
 static int show(migrate_work *work, const migrate_locks *locks, const history *history) {
     migrate_traffic traffic;
+    int next = migrate_next_phase(&work->view), back = migrate_phase_of(&work->view) - 1;
     migrate_status status = {.view = &work->view,
                              .locks = locks,
                              .traffic = &traffic,
                              .history = history->list,
                              .changes = history->count};
 
-    migrate_watch_glance(&work->migration, work->view.reg.keys, &traffic);
-    migrate_judge(&work->view, work->view.reg.phase + 1, locks, NULL, &status.next);
-    migrate_acl_judge(work, work->view.reg.phase, work->view.reg.phase + 1, &traffic.permissions,
-                      &status.next);
-    migrate_judge(&work->view, work->view.reg.phase - 1, locks, NULL, &status.back);
+    migrate_watches_glance(&work->migration, work->view.reg.keys, &traffic);
+    migrate_judge(&work->view, next, locks, NULL, &status.next);
+    migrate_acl_judge(work, next - 1, next, &traffic.permissions, &status.next);
+    migrate_judge(&work->view, back, locks, NULL, &status.back);
     int result = 0;
     if (as_json(work))
         result = migrate_show_line(migrate_status_json(&status));
@@ -155,7 +155,8 @@ enum {
     REPORTS = 32,
     MOVES = 64,
     NO_PHASE = 128,
-    LOOKS = 256
+    LISTS = 256,
+    LOOKS = 512
 };
 
 static const struct {
@@ -169,7 +170,7 @@ static const struct {
     {"advance", STEP_ONLY | MOVES | ASKS, migrate_advance},
     {"rollback", MOVES | ASKS, migrate_rollback},
     {"sweep", SWEEP_ONLY | REPORTS | NO_PHASE, migrate_sweep},
-    {"clients", REPORTS, clients},
+    {"clients", REPORTS | LISTS, clients},
     {"acl", NO_PHASE, migrate_acl},
 };
 #define WORDS (sizeof words_known / sizeof *words_known)
@@ -254,15 +255,16 @@ static int check_values(const char *word, unsigned takes, const migrate_options 
     return 0;
 }
 
-/* The keys of a sweep come from one source: the register, or --keys where there is none. */
-static int check_cluster(const char *word, unsigned takes, const migrate_options *options,
-                         bool cluster) {
-    if (cluster && (takes & NO_PHASE) && strcmp(options->name, defaults.name) != 0)
-        return fail(STATUS_USAGE, "migrate %s: --namespace: a cluster has no namespaces", word);
-    if (cluster && (takes & SWEEP_ONLY) && !options->keys)
+/* In a cluster no client has a lease, nor is one registered. */
+static int check_cluster(unsigned takes, const migrate_options *options, bool cluster) {
+    if (cluster && options->lease_ms != MIGRATE_NOT_GIVEN)
         return fail(STATUS_USAGE,
-                    "migrate sweep: --keys PATTERN is missing: in a cluster no register says "
-                    "which keys are locks");
+                    "migrate init: --lease: in a cluster no client has a lease: each acquire is "
+                    "judged by the register of its slot");
+    if (cluster && (takes & LISTS))
+        return fail(STATUS_USAGE,
+                    "migrate clients: in a cluster no client is registered: each acquire is judged "
+                    "by the register of its slot, so no step waits for clients");
     if (!cluster && (takes & SWEEP_ONLY) && options->keys)
         return fail(
             STATUS_USAGE,
@@ -271,9 +273,14 @@ static int check_cluster(const char *word, unsigned takes, const migrate_options
     return 0;
 }
 
+/* In a cluster a sweep may come before the namespace is registered. */
+static bool reads_phase(const migrate_work *work, int (*function)(migrate_work *w)) {
+    return function != migrate_acl && function != migrate_survey &&
+           !(function == migrate_sweep && work->options->keys);
+}
+
 static int work_on(migrate_work *work, int (*function)(migrate_work *w)) {
-    bool reads = function != migrate_acl && function != migrate_survey && /* acl needs no scripts */
-                 !work->migration.by_cluster;
+    bool reads = reads_phase(work, function); /* acl needs no scripts */
     if (signals_begin(&work->sigs))
         return fail(STATUS_INTERNAL, "signals: %s", strerror(errno));
     int result = reads ? migrate_read(&work->migration, &work->view) : 0;
@@ -302,7 +309,7 @@ static int migrate_function(const server *where, const void *given, const operan
     if (result == 0)
         result = check_values(work.word, takes, work.options);
     if (result == 0)
-        result = check_cluster(work.word, takes, work.options, server_by_cluster(where));
+        result = check_cluster(takes, work.options, server_by_cluster(where));
     if (result == 0)
         result = migrate_link_open(&work.migration, where, work.word, !(takes & NO_PHASE),
                                    work.options->name, &work.options->legacy);
@@ -330,8 +337,7 @@ const command migrate_row = {
         (const status_row[]){
             {STATUS_OK, "done", "done; also of *status*, whatever it prints"},
             {STATUS_USAGE, NULL,
-             "wrong usage. Also a *redis+cluster://* URL, except for *survey*, *sweep* and *acl*; see "
-             "*A CLUSTER*"},
+             "wrong usage. Also *clients* and *--lease* with a *redis+cluster://* URL"},
             {STATUS_UNAVAILABLE, "server unreachable",
              "the server was not reached, or is a replica. Or not all replicas have confirmed the "
              "present epoch, or a change"},
@@ -342,6 +348,7 @@ const command migrate_row = {
             {STATUS_SIGNAL, NULL, "signal _n_ ended it"},
             {0, NULL, NULL}},
     .members = (const members_row[]){{"register", members_of_register},
+                                     {"slots", members_of_slots},
                                      {"status", members_of_status},
                                      {"client", members_of_client},
                                      {"evidence", members_of_evidence},

@@ -11,6 +11,7 @@
 #include "link/link_open.h"
 #include "doctor/cluster_survey.h"
 #include "migrate/migrate.h"
+#include "migrate/migrate_fleet.h"
 #include "skew/skew_self.h"
 
 #define USERS_MOST 500
@@ -224,7 +225,8 @@ static void not_known(const char *who, const char *why, migrate_blockers *ret) {
     (void)snprintf(blocker->who, sizeof blocker->who, "%.100s: %.240s", who, why);
     (void)snprintf(
         blocker->todo, sizeof blocker->todo,
-        "make it respond; if it was removed for good, make the Sentinels forget it: SENTINEL RESET");
+        "make it respond; if it was removed for good, make the others forget it: SENTINEL RESET, or "
+        "CLUSTER FORGET");
 }
 
 /* Finds users that may use the commands there, but not at the master: denied, off, or unknown
@@ -301,6 +303,45 @@ static void judge_set(migrate_work *work, const users *master, migrate_permissio
         judge_beside(work, master, all.of[i].host, all.of[i].port, permissions, ret);
 }
 
+static void judge_replicas(struct migrate_fleet *fleet, const fleet_node *master, const users *here,
+                           migrate_permissions *permissions, migrate_blockers *ret) {
+    users beside;
+
+    for (unsigned i = 0; i < fleet->count; i++) {
+        fleet_node *replica = &fleet->node[i];
+        if (replica->status || strcmp(replica->of, master->id) != 0)
+            continue;
+        if (!ask_users(&replica->link, &beside)) {
+            not_known(replica->label, replica->link.message, ret);
+            continue;
+        }
+        count_users(&beside, permissions);
+        if (denies_any(here))
+            judge_users(here, &beside, replica->label, ret);
+    }
+}
+
+/* Each master, and the replicas that may replace it. A node that doesn't reply is a flaw already. */
+static void judge_cluster(struct migrate_fleet *fleet, migrate_permissions *permissions,
+                          migrate_blockers *ret) {
+    users here;
+
+    *permissions = (migrate_permissions){.access = MIGRATE_READ};
+    for (unsigned i = 0; i < fleet->count; i++) {
+        fleet_node *master = &fleet->node[i];
+        if (!master->slots || master->status)
+            continue;
+        if (ask_users(&master->link, &here)) {
+            count_users(&here, permissions);
+            judge_replicas(fleet, master, &here, permissions, ret);
+            continue;
+        }
+        permissions->access = master->link.lacks ? MIGRATE_LACKS : MIGRATE_DENIED;
+        (void)snprintf(permissions->why, sizeof permissions->why, "%.110s", master->link.message);
+        return;
+    }
+}
+
 void migrate_acl_judge(migrate_work *work, int from, int to, migrate_permissions *permissions,
                        migrate_blockers *ret) {
     server_link *link = &work->migration.link;
@@ -310,6 +351,10 @@ void migrate_acl_judge(migrate_work *work, int from, int to, migrate_permissions
     *permissions = (migrate_permissions){.replicas = by_sentinels ? 0 : work->migration.replicas};
     if (!migrate_wants_watch(from, to))
         return;
+    if (work->migration.by_cluster) {
+        judge_cluster(work->migration.fleet, permissions, ret);
+        return;
+    }
     if (!ask_users(link, &master)) {
         permissions->access = link->lacks ? MIGRATE_LACKS : MIGRATE_DENIED;
         (void)snprintf(permissions->why, sizeof permissions->why, "%.110s", link->message);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "migrate/migrate_cluster.h"
 #include "migrate/migrate_overlap.h"
 #include "migrate/migrate_show.h"
 
@@ -21,6 +22,7 @@ static int asked_phase(const migrate_work *work) {
 static bool is_as_asked(const migrate_work *work) {
     const migrate_register *reg = &work->view.reg;
     return strcmp(reg->keys, work->options->keys) == 0 && asked_phase(work) == reg->phase &&
+           migrate_is_whole(&work->view) &&
            (work->options->lease_ms == MIGRATE_NOT_GIVEN ||
             work->options->lease_ms == reg->lease_ms);
 }
@@ -44,6 +46,13 @@ static int otherwise(const migrate_work *work) {
 static int refuse_again(const migrate_work *work) {
     const migrate_register *reg = &work->view.reg;
     int phase = asked_phase(work);
+
+    if (work->view.by_slots && migrate_phase_of(&work->view) > PHASE_BRIDGE)
+        return fail(
+            STATUS_REFUSED,
+            "migrate init: refused: slots of namespace %s are in phase %d, from which advance and "
+            "rollback lead on: --again is for phase 0 and 1",
+            work->view.name, migrate_phase_of(&work->view));
 
     if (work->options->lease_ms != MIGRATE_NOT_GIVEN && work->options->lease_ms != reg->lease_ms)
         return otherwise(work);
@@ -130,6 +139,35 @@ static int await_leases(migrate_work *work) {
     return status;
 }
 
+/* In a cluster: the record, and the register of each slot. Slots that have registers already, of a record that is lost,
+ * keep them: advance and rollback go on from there. */
+static int make_slots(migrate_work *work, int phase, const char *evidence) {
+    const migrate_register *reg = &work->view.reg;
+    migrate_cluster_step step = {.from = phase,
+                                 .to = phase,
+                                 .epoch = reg->epoch,
+                                 .ups = work->migration.link.ups,
+                                 .keys = work->options->keys,
+                                 .record_only = migrate_tally_most(&work->view.slots) >
+                                                PHASE_BRIDGE,
+                                 .evidence = evidence};
+
+    return migrate_cluster_move(work, &step);
+}
+
+/* A record that is lost doesn't tell which phase the slots are in; they do. */
+static int check_slots(const migrate_work *work, int phase) {
+    int most = migrate_tally_most(&work->view.slots);
+
+    if (!work->view.by_slots || most <= PHASE_BRIDGE || most == phase)
+        return 0;
+    return fail(
+        STATUS_REFUSED,
+        "migrate init: refused: slots of namespace %s are in phase %d (%s): give --phase %d, and "
+        "then go on by advance and rollback",
+        work->view.name, most, migrate_phase_name(most), most);
+}
+
 static int make(migrate_work *work, int phase, const migrate_locks *locks) {
     const migrate_register *reg = &work->view.reg;
     migrate_change entry = {.action = "init", .from_phase = -1, .to_phase = phase};
@@ -154,6 +192,8 @@ static int make(migrate_work *work, int phase, const migrate_locks *locks) {
                    "keys %.200s",
                    live, (long long)migrate_locks_ours(locks), (long long)locks->strays.count,
                    (long long)locks->tokens.count, work->options->keys);
+    if (work->migration.by_cluster)
+        return make_slots(work, phase, entry.evidence);
     int status = migrate_change_register(&work->migration, &move, &epoch);
     if (status == 0 && live > 0)
         status = await_leases(work);
@@ -178,6 +218,9 @@ int migrate_init(migrate_work *work) {
             STATUS_USAGE,
             "migrate init: --phase N is missing: 1 (bridge) while legacy clients run or may "
             "return, 3 (token) where none ever will; see: tidelock help migrate");
+    status = check_slots(work, phase);
+    if (status)
+        return status;
     status = migrate_look(&work->migration, &work->view, work->options->keys, &work->sigs, &locks,
                           &work->sig);
     if (status || work->sig)

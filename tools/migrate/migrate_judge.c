@@ -12,9 +12,28 @@
 #include "ground/guard.h"
 #include "migrate/migrate_judge.h"
 
+/* ---- the phase -------------------------------------------------------------------------------- */
+
+int migrate_phase_of(const migrate_view *view) {
+    int most = view->by_slots ? migrate_tally_most(&view->slots) : -1;
+    return most > view->reg.phase && GUARD(highest_slot_counts) ? most : view->reg.phase;
+}
+
+bool migrate_is_whole(const migrate_view *view) {
+    int phase = migrate_phase_of(view);
+    return !view->by_slots ||
+           (view->reg.phase == phase && migrate_tally_in(&view->slots, phase) == TL_SLOTS);
+}
+
+int migrate_next_phase(const migrate_view *view) {
+    return migrate_phase_of(view) + migrate_is_whole(view);
+}
+
 /* ---- locks ------------------------------------------------------------------------------------ */
 
 bool migrate_knows(const migrate_view *view, const tl_lock_info *info) {
+    if (view->by_slots) /* no client registers: stamps of tidelock's are safe in every phase */
+        return true;
     for (int i = 0; i < view->clients; i++) {
         const migrate_client *client = &view->client[i];
         if (client->readable && !migrate_client_is_gone(client, view->now_us) &&
@@ -293,14 +312,16 @@ static void strangers(const migrate_bunch *bunch, migrate_blockers *ret) {
     SAY(blocker->todo, "let them follow it (--protocol auto, TL_AUTO), or end them");
 }
 
-static void stamps(const migrate_locks *locks, const char *ns, migrate_blockers *ret) {
+/* In a cluster no renewal makes a stamp a token, and each stamp of tidelock's ends by itself. */
+static void stamps(const migrate_locks *locks, const char *ns, bool by_slots,
+                   migrate_blockers *ret) {
     migrate_blocker *blocker;
 
     if (locks->strays.count > 0)
         strays(&locks->strays, ns, ret);
     if (locks->strangers.count > 0)
         strangers(&locks->strangers, ret);
-    if (locks->own.count == 0)
+    if (locks->own.count == 0 || by_slots)
         return;
     blocker = add(ret);
     SAY(blocker->what, "%lld %s left of tidelock's own", (long long)locks->own.count,
@@ -324,8 +345,10 @@ static void tokens(const migrate_bunch *bunch, migrate_blockers *ret) {
 }
 
 /* No lock may be left that is incompatible with phase `to`. */
-static void judge_locks(const char *ns, int from, int to, const migrate_locks *locks,
+static void judge_locks(const migrate_view *view, int from, int to, const migrate_locks *locks,
                         migrate_blockers *ret) {
+    const char *ns = view->name;
+
     if (from > to && to != PHASE_TIMESTAMP) /* the way back to 1: the tokens end afterwards */
         return;
     if (to == PHASE_BRIDGE)
@@ -343,7 +366,7 @@ static void judge_locks(const char *ns, int from, int to, const migrate_locks *l
     if (to == PHASE_DRAIN && locks->strangers.count > 0)
         strangers(&locks->strangers, ret);
     if (to == PHASE_TOKEN)
-        stamps(locks, ns, ret);
+        stamps(locks, ns, view->by_slots, ret);
 }
 
 /* ---- traffic ---------------------------------------------------------------------------------- */
@@ -441,15 +464,38 @@ static bool has_register(const migrate_view *view, migrate_blockers *ret) {
     return false;
 }
 
+static bool is_step(const migrate_view *view, int to) {
+    return to == migrate_next_phase(view) || to == migrate_phase_of(view) - 1;
+}
+
+/* Flaws of the cluster forbid any step. */
+static void judge_slots(const migrate_view *view, migrate_blockers *ret) {
+    char key[MIGRATE_SLOT_KEY_SIZE];
+
+    for (int i = 0; i < view->flaws.count; i++)
+        *add(ret) = view->flaws.item[i];
+    ret->more += view->flaws.more;
+    if (view->slots.odd == 0)
+        return;
+    migrate_blocker *blocker = add(ret);
+    SAY(blocker->what, "the registers of %d slots can't be read, and clients acquire nothing there",
+        view->slots.odd);
+    SAY(blocker->who, "slot %d", view->slots.example);
+    SAY(blocker->todo, "look at it, and then delete it: DEL %s",
+        migrate_slot_key(key, view->name, (unsigned)view->slots.example));
+}
+
 void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
                    const migrate_traffic *traffic, migrate_blockers *ret) {
     *ret = (migrate_blockers){.count = 0};
     if (!has_register(view, ret))
         return;
-    if (to < 0 || to >= PHASES || abs(to - view->reg.phase) != 1) {
+    if (view->by_slots)
+        judge_slots(view, ret);
+    if (to < 0 || to >= PHASES || !is_step(view, to)) {
         migrate_blocker *blocker = add(ret);
-        SAY(blocker->what, "phase %d (%s) is the %s", view->reg.phase,
-            migrate_phase_name(view->reg.phase),
+        SAY(blocker->what, "phase %d (%s) is the %s", migrate_phase_of(view),
+            migrate_phase_name(migrate_phase_of(view)),
             to < 0 ? "first: there is no phase before it" : "last: there is no phase after it");
         SAY(blocker->who, "namespace %s", view->name);
         SAY(blocker->todo, "nothing is left to do%s",
@@ -459,8 +505,9 @@ void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
     if (GUARD(clients_in_phase))
         judge_clients(view, ret);
     if (GUARD(locks_fit_phase) && locks)
-        judge_locks(view->name, view->reg.phase, to, locks, ret);
-    if (traffic && migrate_wants_watch(view->reg.phase, to))
+        judge_locks(view, migrate_phase_of(view), to, locks, ret);
+    int from = to < migrate_phase_of(view) ? to + 1 : to - 1;
+    if (traffic && migrate_wants_watch(from, to))
         judge_traffic(traffic, ret);
 }
 
@@ -493,8 +540,10 @@ void migrate_judge_init(const migrate_view *view, int phase, const migrate_locks
     for (int i = 0; i < all.count; i++)
         no_neighbour(&all.list[i], phase, ret);
     ret->more += all.more;
+    if (view->by_slots)
+        judge_slots(view, ret);
     if (locks)
-        judge_locks(view->name, phase - 1, phase, locks, ret);
+        judge_locks(view, phase - 1, phase, locks, ret);
 }
 
 bool migrate_is_set_back(const migrate_view *view) {
@@ -530,6 +579,8 @@ int64_t migrate_longest_lease_ms(const migrate_view *view) {
 }
 
 bool migrate_wants_wait(const migrate_view *view) {
+    if (view->by_slots) /* the script that acquires judges each acquire by itself */
+        return false;
     int64_t since_ms = (view->now_us - view->reg.since_us) / 1000;
     int clients = GUARD(gone_clients_leases) ? view->clients : migrate_live_clients(view);
     return clients > 0 || since_ms < view->reg.lease_ms + view->reg.lease_ms / 1000 + 1;
@@ -545,8 +596,17 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
 
     if (!view->reg.readable)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "no register says whether it may run");
-    else if (view->reg.phase >= PHASE_DRAIN)
+    else if (view->by_slots && migrate_tally_most(&view->slots) < view->reg.phase &&
+             view->reg.phase == PHASE_DRAIN)
+        (void)snprintf(
+            buf, MIGRATE_JAVA_SIZE,
+            "must not run: the step to phase 1 is not finished, or slots have lost their "
+            "registers");
+    else if (migrate_phase_of(view) >= PHASE_DRAIN)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run");
+    else if (view->slots.odd + view->slots.unread > 0)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: the registers of %d slots can't be read",
+                       view->slots.odd + view->slots.unread);
     else if (migrate_is_set_back(view))
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
                        "not yet: clients know a later epoch, and may act in its phase");
@@ -557,7 +617,7 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %lld %s still a token",
                        (long long)locks->tokens.count,
                        locks->tokens.count == 1 ? "key holds" : "keys hold");
-    else if (view->reg.phase == PHASE_BRIDGE && view->reg.from == PHASE_DRAIN &&
+    else if (!view->by_slots && view->reg.phase == PHASE_BRIDGE && view->reg.from == PHASE_DRAIN &&
              since_ms <= lease_ms)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
                        show_ms(left, lease_ms - (since_ms > 0 ? since_ms : 0) + 1));

@@ -4,7 +4,20 @@
 #pragma once
 
 #include "base/tool.h"
-#include "legacy/migrate_record.h"
+#include "migrate/migrate_slots.h"
+
+#define MIGRATE_LIST_SIZE 400
+#define MIGRATE_BLOCKERS 16
+
+typedef struct {
+    char what[240], who[MIGRATE_LIST_SIZE], todo[240];
+    bool passes; /**< it resolves by itself in time */
+} migrate_blocker;
+
+typedef struct {
+    int count, more;
+    migrate_blocker item[MIGRATE_BLOCKERS];
+} migrate_blockers;
 
 /** A namespace as it was read at one moment. */
 typedef struct {
@@ -13,7 +26,21 @@ typedef struct {
     migrate_client *client; /**< owned by the reader; includes expired clients */
     int clients;
     int64_t now_us; /**< the server's clock */
+    /** A cluster: clients follow the registers of the slots, and `reg` is the record that this command keeps. Its phase
+     *  rises before that of the slots, and falls behind it. */
+    bool by_slots;
+    migrate_tally slots;
+    migrate_blockers flaws; /**< what of the cluster forbids a step */
 } migrate_view;
+
+/** The namespace's phase. In a cluster it is the highest that the record or a slot says. */
+int migrate_phase_of(const migrate_view *view);
+
+/** Is each slot in that phase, and the record? False: a step was not finished, or a node has lost registers. */
+bool migrate_is_whole(const migrate_view *view);
+
+/** The phase to which a step forward leads: the next one, or the present one if that is not whole. */
+int migrate_next_phase(const migrate_view *view);
 
 /* ---- locks ------------------------------------------------------------------------------------ */
 
@@ -52,7 +79,6 @@ void migrate_locks_learn(migrate_locks *locks, const migrate_view *view, const c
                          size_t key_len, const tl_lock_info *info);
 
 /** "jobs:a (ends in 12.3 s), jobs:b (ended 4 min ago) and 3 more". Returns buf. */
-#define MIGRATE_LIST_SIZE 400
 const char *migrate_bunch_list(char buf[MIGRATE_LIST_SIZE], const migrate_bunch *bunch);
 
 /* ---- traffic ---------------------------------------------------------------------------------- */
@@ -132,18 +158,6 @@ typedef struct {
 bool migrate_denies_all(const migrate_permissions *permissions);
 
 /* ---- the decision ----------------------------------------------------------------------------- */
-
-#define MIGRATE_BLOCKERS 16
-
-typedef struct {
-    char what[240], who[MIGRATE_LIST_SIZE], todo[240];
-    bool passes; /**< it resolves by itself in time */
-} migrate_blocker;
-
-typedef struct {
-    int count, more;
-    migrate_blocker item[MIGRATE_BLOCKERS];
-} migrate_blockers;
 
 /** Find what now blocks the step to phase `to`. locks, traffic: what was found; NULL: not checked,
  *  so it blocks nothing. */

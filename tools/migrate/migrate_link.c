@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "link/link_open.h"
-#include "migrate/migrate_link.h"
+#include "ground/guard.h"
+#include "migrate/migrate_fleet.h"
 
 #define CLIENTS_MOST 100000
 #define SCAN_MOST_MS (10 * 60000)
@@ -67,10 +68,7 @@ static bool ask_replication(migrate_link *migration, replication *ret) {
            (migration->link.error && link_ask(&migration->link, section, take_replication, ret));
 }
 
-#define INSTEAD                                                                                    \
-    "in a cluster clients follow no phase, since no request reaches all of its masters "           \
-    "at once. Stop the legacy clients, remove what they left by \"tidelock migrate "               \
-    "sweep\" (redis+cluster://), and when no stamp is held any more lock by tokens"
+#define INSTEAD "give its URL as redis+cluster://, and clients the same"
 
 static bool take_size(void *ctx, const tl_reply *reply) {
     int64_t *masters = ctx;
@@ -106,6 +104,36 @@ static int no_answer(const migrate_link *migration) {
                 waits ? "; a failover may be in progress: try again when it is over" : "");
 }
 
+static bool take_number(void *ctx, const tl_reply *reply) {
+    return tl__reply_int(reply, ctx);
+}
+
+/* A client with a redis: URL follows one register, and one with redis+cluster: those of the slots. A namespace that had
+ * both would have two phases. */
+static int check_other(migrate_link *migration) {
+    char key[MIGRATE_KEY_SIZE];
+    const char *const request[] = {"EXISTS",
+                                   migration->by_cluster
+                                       ? migrate_key(key, migration->name, "")
+                                       : migrate_cluster_key(key, migration->name, ""),
+                                   NULL};
+    int64_t is_there = 0;
+
+    if (!link_ask(&migration->link, request, take_number, &is_there))
+        return no_answer(migration);
+    if (!is_there)
+        return 0;
+    return fail(
+        STATUS_REFUSED,
+        migration->by_cluster
+            ? "migrate: namespace %s was registered with a redis: URL (%s), which its clients "
+              "follow: use the same URL. Or end all of its clients, DEL that key, and make it "
+              "again with the phase that it had"
+            : "migrate: namespace %s was registered with a redis+cluster: URL (%s), which its "
+              "clients follow: use the same URL",
+        migration->name, key);
+}
+
 int migrate_check_master(migrate_link *migration) {
     replication replication = {.replicas = 0};
 
@@ -116,39 +144,45 @@ int migrate_check_master(migrate_link *migration) {
                     "migrate: this is a replica, whose register may be old: use its master, %s",
                     replication.master);
     migration->replicas = replication.replicas;
-    return replication.cluster || !replication.sees ? refuse_node(migration) : 0;
+    int status = replication.cluster || !replication.sees ? refuse_node(migration) : 0;
+    return status || !replication.cluster ? status : check_other(migration);
 }
 
-/* Checks the URL. A cluster keeps no phase; only a subcommand that needs none visits all of its
- * nodes. */
-static int check_url(const server *where, const char *word, bool needs_phase) {
-    int status = server_need_url(where, "migrate");
-    if (status == 0 && needs_phase && server_by_cluster(where))
-        status = fail(where->from_env ? STATUS_CONFIG : STATUS_USAGE, "migrate %s: " INSTEAD, word);
-    return status;
+static int lead(migrate_link *migration) {
+    if (!migrate_fleet_lead(migration))
+        return no_answer(migration);
+    return check_other(migration);
 }
 
 int migrate_link_open(migrate_link *migration, const server *where, const char *word,
                       bool needs_phase, const char *name, const legacy_options *legacy) {
+    (void)word;
     *migration = (migrate_link){.server = where, .name = name, .legacy = legacy};
     migration->by_cluster = server_by_cluster(where);
-    (void)migrate_key(migration->reg, name, "");
-    (void)migrate_key(migration->clients, name, ":clients");
-    (void)migrate_key(migration->log, name, ":log");
+    const char *(*key)(char *, const char *,
+                       const char *) = migration->by_cluster ? migrate_cluster_key : migrate_key;
+    (void)key(migration->reg, name, "");
+    (void)key(migration->clients, name, ":clients");
+    (void)key(migration->log, name, ":log");
     tell_who(migration);
     static const tl_needer phases = {"phases need", TL_INSTEAD};
-    int status = check_url(where, word, needs_phase);
+    int status = server_need_url(where, "migrate");
     status = status ? status : link_open(&migration->link, where);
     if (status)
         return status;
     migration->link.needer = &phases;
-    status = migration->by_cluster ? 0 : migrate_check_master(migration);
+    if (!migration->by_cluster)
+        status = migrate_check_master(migration);
+    else if (needs_phase)
+        status = lead(migration);
     if (status)
-        link_close(&migration->link);
+        migrate_link_close(migration);
     return status;
 }
 
 void migrate_link_close(migrate_link *migration) {
+    migrate_fleet_free(migration->fleet);
+    migration->fleet = NULL;
     link_close(&migration->link);
 }
 
@@ -174,6 +208,24 @@ static bool take_view(void *ctx, const tl_reply *reply) {
     return true;
 }
 
+void migrate_forget(migrate_link *migration) {
+    if (migration->fleet)
+        migration->fleet->read_ms = 0;
+}
+
+/* The record first: who finds the registers as they are here, and then changes the record as it was there, knows
+ * that nobody else was at work. */
+static int read_slots(migrate_link *migration, migrate_view *view) {
+    int status = migrate_fleet_read(migration, MIGRATE_FLEET_MS);
+
+    if (status)
+        return status;
+    view->by_slots = true;
+    view->slots = migration->fleet->tally;
+    view->flaws = migration->fleet->flaws;
+    return 0;
+}
+
 int migrate_read(migrate_link *migration, migrate_view *view) {
     static const char script[] =
         "local t = redis.call('TIME') "
@@ -182,8 +234,13 @@ int migrate_read(migrate_link *migration, migrate_view *view) {
 
     migrate_view_end(view);
     view->name = migration->name;
-    if (link_ask(&migration->link, request, take_view, view))
-        return 0;
+    bool ok = link_ask(&migration->link, request, take_view, view);
+    if (!ok && migration->by_cluster && migrate_fleet_lead(migration)) {
+        migrate_view_end(view);
+        ok = link_ask(&migration->link, request, take_view, view);
+    }
+    if (ok)
+        return migration->by_cluster ? read_slots(migration, view) : 0;
     migrate_view_end(view);
     return fail(migration->link.status, "migrate: %s", migration->link.message);
 }

@@ -16,8 +16,9 @@ typedef struct {
     const legacy_options *legacy; /**< as given; its protocol is ignored */
     const char *name;             /**< the namespace's name */
     char reg[MIGRATE_KEY_SIZE], clients[MIGRATE_KEY_SIZE], log[MIGRATE_KEY_SIZE];
-    /** a cluster: registers don't count, and the link reaches one of several nodes */
+    /** a cluster: each slot has a register; the link leads to the node of the namespace's own record */
     bool by_cluster;
+    struct migrate_fleet *fleet;       /**< a cluster: its nodes, and what the registers say */
     int replicas;                      /**< connected replicas */
     char by[MIGRATE_BY_SIZE];          /**< "user@host pid 4711" */
     char by_register[MIGRATE_BY_SIZE]; /**< "host pid user" */
@@ -25,16 +26,19 @@ typedef struct {
     void *between_ctx;
 } migrate_link;
 
-/** Connect. A replica is rejected; so is a cluster if the subcommand needs a phase. Returns 0, or
+/** Connect. A replica is rejected, and so is a single node of a cluster with several masters. Returns 0, or
  *  the exit status after a message. */
 int migrate_link_open(migrate_link *migration, const server *where, const char *word,
                       bool needs_phase, const char *name, const legacy_options *legacy);
 void migrate_link_close(migrate_link *migration);
 
-/** Read the namespace into view. Free it with migrate_view_end, or read it again. Returns 0, or the
+/** Read the namespace into view, in a cluster first its own record, and then the slots' registers. These are not read again
+ *  within MIGRATE_FLEET_MS, unless migrate_forget was called. Free it with migrate_view_end, or read it again. Returns 0, or the
  *  exit status after a message. */
 int migrate_read(migrate_link *migration, migrate_view *view);
 void migrate_view_end(migrate_view *view);
+#define MIGRATE_FLEET_MS 5000
+void migrate_forget(migrate_link *migration);
 
 /** A change of the register. */
 typedef struct {

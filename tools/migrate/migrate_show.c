@@ -40,12 +40,30 @@ static void show_register(const migrate_view *view, FILE *out) {
                       reg->there ? "its register can't be read" : "not registered");
         return;
     }
-    (void)fprintf(out, "namespace %s: phase %d (%s), epoch %lld, lease %s, keys ", view->name,
-                  reg->phase, migrate_phase_name(reg->phase), (long long)reg->epoch,
-                  show_ms(lease, reg->lease_ms));
+    (void)fprintf(out, "namespace %s: phase %d (%s), epoch %lld, ", view->name, reg->phase,
+                  migrate_phase_name(reg->phase), (long long)reg->epoch);
+    if (!view->by_slots)
+        (void)fprintf(out, "lease %s, ", show_ms(lease, reg->lease_ms));
+    (void)fprintf(out, "keys ");
     print_safe(out, reg->keys);
     (void)fprintf(out, "\n  since %s (%s ago), by %s\n", migrate_date(date, reg->since_us),
                   show_ms(ago, ago_ms(view, reg->since_us)), reg->by[0] ? reg->by : "?");
+}
+
+/* In which phase the slots are, and what to do if that isn't the namespace's. */
+static void show_slots(const migrate_view *view, FILE *out) {
+    char list[MIGRATE_TALLY_SIZE], date[MIGRATE_DATE_SIZE];
+    int phase = migrate_phase_of(view);
+
+    (void)fprintf(out, "  %s", migrate_tally_list(list, &view->slots));
+    if (view->slots.top)
+        (void)fprintf(out, "; last written %s", migrate_date(date, view->slots.top));
+    (void)fprintf(out, "\n");
+    if (view->reg.readable && !migrate_is_whole(view) && phase > 0)
+        (void)fprintf(out,
+                      "  a step was not finished, or slots have lost their registers: "
+                      "advance --phase %d finishes it, rollback --phase %d goes back\n",
+                      phase, phase - 1);
 }
 
 const char *migrate_client_state(const migrate_view *view, const migrate_client *client) {
@@ -219,7 +237,8 @@ static void show_evidence(const migrate_status *status, FILE *out) {
     }
     if (!status->traffic)
         return;
-    (void)fprintf(out, "\nlegacy clients, as the whole server shows them\n");
+    (void)fprintf(out, "\nlegacy clients, as %s them\n",
+                  status->view->by_slots ? "all masters show" : "the whole server shows");
     migrate_show_sources(status->traffic, out);
 }
 
@@ -271,28 +290,37 @@ static void show_history(const migrate_status *status, FILE *out) {
     }
 }
 
-void migrate_show_text(const migrate_status *status, FILE *out) {
-    const migrate_view *view = status->view;
-    char java[MIGRATE_JAVA_SIZE];
+static void show_clients(const migrate_view *view, FILE *out) {
     int live = migrate_live_clients(view);
 
-    show_register(view, out);
-    if (view->reg.readable)
-        (void)fprintf(out, "  old Java class: %s\n", migrate_java(java, view, status->locks));
     (void)fprintf(out, "\nclients: %d\n", live);
     show_groups(view, out);
     if (view->clients > live)
         (void)fprintf(out, "  and %d that have ended\n", view->clients - live);
     show_others(view, out);
+}
+
+void migrate_show_text(const migrate_status *status, FILE *out) {
+    const migrate_view *view = status->view;
+    char java[MIGRATE_JAVA_SIZE];
+
+    show_register(view, out);
+    if (view->reg.readable)
+        (void)fprintf(out, "  old Java class: %s\n", migrate_java(java, view, status->locks));
+    if (view->by_slots)
+        show_slots(view, out);
+    else
+        show_clients(view, out);
     show_evidence(status, out);
+    int next = migrate_next_phase(view);
     if (!view->reg.readable)
         show_step("next", 0, &status->next, out);
-    else if (view->reg.phase + 1 < PHASES)
-        show_step("next", view->reg.phase + 1, &status->next, out);
-    if (view->reg.readable && migrate_wants_watch(view->reg.phase, view->reg.phase + 1))
+    else if (next < PHASES)
+        show_step("next", next, &status->next, out);
+    if (view->reg.readable && migrate_wants_watch(next - 1, next))
         (void)fprintf(out, "  (advance watches for legacy clients before it moves: see --watch)\n");
     if (view->reg.readable)
-        show_step("back", view->reg.phase - 1, &status->back, out);
+        show_step("back", migrate_phase_of(view) - 1, &status->back, out);
     if (status->history)
         show_history(status, out);
 }
@@ -317,7 +345,17 @@ int migrate_show_line(json_t *json) {
     M(of, by, "the operator who changed it")
 MEMBERS(register, REGISTER_MEMBERS);
 
+#define SLOTS_MEMBERS(M, of)                                                                       \
+    M(of, in_phase, "an array: how many slots are in phase 0, 1, 2 and 3")                         \
+    M(of, absent, "how many have no register, in which clients write stamps")                      \
+    M(of, unreadable, "how many have one that can't be understood")                                \
+    M(of, unread, "of how many nothing is known")                                                  \
+    M(of, epoch, "the highest epoch of a slot, in microseconds since 1970")                        \
+    M(of, whole, "true: each slot is in the namespace's phase")
+MEMBERS(slots, SLOTS_MEMBERS);
+
 #define STATUS_MEMBERS(M, of)                                                                      \
+    M(of, slots, "of a cluster: an object, see below; else null")                                  \
     M(of, java, "whether Java may run now, in words")                                              \
     M(of, clients, "an array of objects, as *clients* prints them")                                \
     M(of, evidence, "of legacy clients: an object, see below")                                     \
@@ -469,6 +507,22 @@ static json_t *register_json(const migrate_view *view) {
     return json;
 }
 
+static json_t *slots_json(const migrate_view *view) {
+    const migrate_tally *slots = &view->slots;
+    json_t *phases = json_array();
+
+    if (!view->by_slots) {
+        json_decref(phases);
+        return json_null();
+    }
+    for (int phase = 0; phase < PHASES; phase++)
+        js_append(&phases, json_integer(slots->in[phase]));
+    return json_pack("{s:o, s:i, s:i, s:i, s:I, s:b}", in_phase_of_slots, phases, absent_of_slots,
+                     slots->absent, unreadable_of_slots, slots->odd, unread_of_slots, slots->unread,
+                     epoch_of_slots, (json_int_t)slots->top, whole_of_slots,
+                     migrate_is_whole(view));
+}
+
 static json_t *sources_json(const migrate_traffic *traffic) {
     migrate_source list[MIGRATE_SOURCES];
     json_t *json = json_array();
@@ -530,16 +584,18 @@ static json_t *history_json(const migrate_status *status) {
 
 json_t *migrate_status_json(const migrate_status *status) {
     const migrate_view *view = status->view;
-    int phase = view->reg.phase;
     bool ok = view->reg.readable;
     char java[MIGRATE_JAVA_SIZE];
     json_t *json = register_json(view);
 
+    js_set(&json, slots_of_status, slots_json(view));
     js_set(&json, java_of_status, js_text(migrate_java(java, view, status->locks)));
     js_set(&json, clients_of_status, migrate_clients_json(view));
     js_set(&json, evidence_of_status, evidence_json(status));
-    js_set(&json, next_of_status, migrate_step_json(ok ? phase + 1 : -1, &status->next));
-    js_set(&json, back_of_status, migrate_step_json(ok ? phase - 1 : -1, &status->back));
+    js_set(&json, next_of_status,
+           migrate_step_json(ok ? migrate_next_phase(view) : -1, &status->next));
+    js_set(&json, back_of_status,
+           migrate_step_json(ok ? migrate_phase_of(view) - 1 : -1, &status->back));
     if (status->history)
         js_set(&json, history_of_status, history_json(status));
     return json;

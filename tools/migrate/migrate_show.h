@@ -22,9 +22,9 @@ typedef struct {
 
 void migrate_show_text(const migrate_status *status, FILE *out);
 json_t *migrate_status_json(const migrate_status *status);
-extern const member members_of_status[], members_of_register[], members_of_evidence[],
-    members_of_source[], members_of_bunch[], members_of_example[], members_of_step[],
-    members_of_blocker[], members_of_change[];
+extern const member members_of_status[], members_of_register[], members_of_slots[],
+    members_of_evidence[], members_of_source[], members_of_bunch[], members_of_example[],
+    members_of_step[], members_of_blocker[], members_of_change[];
 
 /** Show what is known of legacy clients, by source, and what each source can't show. */
 void migrate_show_sources(const migrate_traffic *traffic, FILE *out);

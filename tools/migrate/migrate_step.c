@@ -9,8 +9,9 @@
 
 #include "ground/guard.h"
 #include "migrate/migrate.h"
+#include "migrate/migrate_cluster.h"
 #include "migrate/migrate_show.h"
-#include "migrate/migrate_traffic.h"
+#include "migrate/migrate_watches.h"
 
 #define LOOK_MS 200      /* ms; how often to check while waiting */
 #define MONITOR_MS 10000 /* ms; how long MONITOR is read by default */
@@ -33,6 +34,11 @@ typedef struct {
 } step;
 
 #define WAITS (-1) /* not an exit status: a blocker resolves by itself */
+
+/* A step that was not finished leads to the present phase: it asks for what the step asked for. */
+static int origin(const step *step) {
+    return step->to < step->from ? step->from : step->to - 1;
+}
 
 /* After a new connection the server may be another one, and earlier observations prove nothing. */
 static bool is_seen_anew(step *step) {
@@ -114,17 +120,21 @@ static int64_t lease_left_ms(const step *step) {
 }
 
 /* Reads and judges everything once. */
-static int look(step *step, migrate_watch *watch) {
+static int look(step *step, migrate_watches *watch) {
     int status = migrate_read(&step->work->migration, &step->work->view);
 
     if (status)
         return status;
     (void)is_seen_anew(step);
     bool monitored = step->traffic.monitoring;
-    if (step->watches && !migrate_watch_look(watch)) {
-        say("migrate %s: another server replies, or it was restarted: the watch begins again",
+    if (step->watches && !migrate_watches_look(watch)) {
+        say(step->work->migration.by_cluster
+                ? "migrate %s: a master was replaced or restarted, or slots have moved: the watch "
+                  "begins again"
+                : "migrate %s: another server replies, or it was restarted: the watch begins again",
             step->work->word);
-        status = migrate_check_master(&step->work->migration);
+        if (!step->work->migration.by_cluster) /* else the nodes say who is a master */
+            status = migrate_check_master(&step->work->migration);
     } else if (step->traffic.monitoring && !monitored)
         say("migrate %s: SETNX or GETSET ran: reading MONITOR for %d s to see on which keys",
             step->work->word, MONITOR_MS / 1000);
@@ -144,14 +154,19 @@ static void tell_wait(const step *step, bool watching, int64_t left_ms, bool rep
                      (long long)((left_ms + 999) / 1000));
 }
 
+static int read_again(step *step) {
+    migrate_forget(&step->work->migration);
+    return migrate_read(&step->work->migration, &step->work->view);
+}
+
 static int await(step *step) {
     int64_t watch_ms = step->work->options->watch_ms, monitor_ms = step->work->options->monitor_ms;
-    migrate_watch watch = {.began_ms = 0};
+    migrate_watches watch = {.began_ms = 0};
     bool watched = true, reported = false;
     int64_t doubt_ms = 0;
     int status = 0;
 
-    step->watches = migrate_wants_watch(step->from, step->to);
+    step->watches = migrate_wants_watch(origin(step), step->to);
     if (watch_ms == MIGRATE_NOT_GIVEN)
         watch_ms = step->work->view.reg.lease_ms;
     if (monitor_ms == MIGRATE_NOT_GIVEN) { /* it costs the server a copy of every command */
@@ -161,8 +176,8 @@ static int await(step *step) {
     if (monitor_ms >= watch_ms && watch_ms >= lease_left_ms(step))
         monitor_ms = MIGRATE_THROUGHOUT;
     if (step->watches)
-        migrate_watch_begin(&watch, &step->work->migration, step->keys, monitor_ms, doubt_ms,
-                            &step->traffic);
+        migrate_watches_begin(&watch, &step->work->migration, step->keys, monitor_ms, doubt_ms,
+                              &step->traffic);
     while (status == 0 || status == WAITS) {
         int64_t lease_ms = lease_left_ms(step), left_ms = lease_ms;
         int64_t still_ms = step->watches ? watch.began_ms + watch_ms - moment_ms() : 0;
@@ -176,17 +191,17 @@ static int await(step *step) {
         reported = true;
         int64_t pause_ms = left_ms < LOOK_MS ? left_ms : LOOK_MS;
         if (step->watches)
-            migrate_watch_pause(&watch, &step->work->sigs, pause_ms);
+            migrate_watches_pause(&watch, &step->work->sigs, pause_ms);
         step->work->sig = signals_pause(&step->work->sigs, step->watches ? 0 : pause_ms);
         status = step->work->sig ? signals_status(step->work->sig) : look(step, &watch);
     }
     migrate_progress(NULL);
     if (status == 0)
-        status = migrate_read(&step->work->migration, &step->work->view);
+        status = read_again(step);
     if (status == 0)
         status = scan(step);
     if (step->watches) /* last, so that clients that appear during the scan are noticed */
-        watched = migrate_watch_end(&watch);
+        watched = migrate_watches_end(&watch);
     if (status == 0 && (!watched || (is_seen_anew(step) && migrate_wants_wait(&step->work->view))))
         return fail(STATUS_UNAVAILABLE,
                     "migrate %s: nothing has changed: the connection was lost; begin again",
@@ -217,7 +232,7 @@ static int settle(step *step) {
 static int check_users(step *step) {
     migrate_blockers blockers = {.count = 0};
 
-    migrate_acl_judge(step->work, step->from, step->to, &step->permissions, &blockers);
+    migrate_acl_judge(step->work, origin(step), step->to, &step->permissions, &blockers);
     return blockers.count ? migrate_refuse(step->work->word, &blockers) : 0;
 }
 
@@ -353,9 +368,16 @@ static int confirm_step(const step *step) {
         "services write only tokens"};
     char question[400];
 
-    (void)snprintf(question, sizeof question, "Namespace %s: from phase %d (%s) to %d (%s)? %s.",
-                   step->work->view.name, step->from, migrate_phase_name(step->from), step->to,
-                   migrate_phase_name(step->to), notes[step->to]);
+    if (step->from == step->to)
+        (void)snprintf(question, sizeof question,
+                       "Namespace %s: finish the step to phase %d (%s) in all slots? %s.",
+                       step->work->view.name, step->to, migrate_phase_name(step->to),
+                       notes[step->to]);
+    else
+        (void)snprintf(question, sizeof question,
+                       "Namespace %s: from phase %d (%s) to %d (%s)? %s.", step->work->view.name,
+                       step->from, migrate_phase_name(step->from), step->to,
+                       migrate_phase_name(step->to), notes[step->to]);
     return migrate_confirm(step->work, question);
 }
 
@@ -364,7 +386,7 @@ static int confirm_step(const step *step) {
 static void tell_others(const step *step) {
     char text[MIGRATE_OTHERS_SIZE];
 
-    if (step->to > step->from && step->to >= PHASE_DRAIN &&
+    if (step->to >= step->from && step->to >= PHASE_DRAIN &&
         *migrate_others(text, &step->work->view))
         say("migrate %s: note: %s", step->work->word, text);
 }
@@ -385,11 +407,27 @@ static int check_phase(const step *step) {
                 step->work->view.name);
 }
 
+/* In a cluster a step goes through all slots. */
+static int move_slots(step *step) {
+    char evidence[MIGRATE_EVIDENCE_SIZE / 2];
+    migrate_cluster_step all = {.from = step->from,
+                                .to = step->to,
+                                .epoch = step->epoch,
+                                .ups = step->ups,
+                                .evidence = evidence};
+
+    summarise(step, evidence, sizeof evidence);
+    int status = migrate_cluster_move(step->work, &all);
+    if (status == 0)
+        show_evidence(step);
+    return status;
+}
+
 static int take_step(migrate_work *work, int by) {
     step step = {.work = work,
                  .seen_ms = moment_ms(),
-                 .from = work->view.reg.phase,
-                 .to = work->view.reg.phase + by,
+                 .from = migrate_phase_of(&work->view),
+                 .to = by > 0 ? migrate_next_phase(&work->view) : migrate_phase_of(&work->view) - 1,
                  .epoch = work->view.reg.readable ? work->view.reg.epoch : 0,
                  .since_us = work->view.reg.since_us,
                  .ups = work->migration.link.ups};
@@ -416,6 +454,8 @@ static int take_step(migrate_work *work, int by) {
     }
     if (status == 0)
         status = check_users(&step);
+    if (status == 0 && work->migration.by_cluster)
+        return move_slots(&step);
     if (status == 0)
         status = move(&step);
     if (by > 0 || step.to != PHASE_BRIDGE || step.epoch == epoch)

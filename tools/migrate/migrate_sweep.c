@@ -269,16 +269,19 @@ int migrate_sweep(migrate_work *work) {
     sweep sweep = {.list = NULL};
     bool whole = false;
 
-    const char *keys = work->migration.by_cluster ? work->options->keys : work->view.reg.keys;
-    if (!work->migration.by_cluster && !work->view.reg.readable)
+    const char *keys = work->options->keys ? work->options->keys : work->view.reg.keys;
+    if (!work->options->keys && !work->view.reg.readable)
         return fail(
             STATUS_REFUSED,
             work->view.reg.there
                 ? "migrate sweep: refused: namespace %s has a register that can't be read; to see "
-                  "it: HGETALL tidelock:phase:{%s}"
+                  "it: HGETALL %s"
+            : work->migration.by_cluster
+                ? "migrate sweep: refused: namespace %s is not registered: give --keys PATTERN, or: "
+                  "tidelock migrate init --namespace %s"
                 : "migrate sweep: refused: namespace %s is not registered: tidelock migrate "
                   "init --namespace %s",
-            work->view.name, work->view.name);
+            work->view.name, work->view.reg.there ? work->migration.reg : work->view.name);
     int status = migrate_scan(&work->migration, keys, true, &work->sigs, found, &sweep, &whole,
                               &work->sig);
     if (status == 0 && sweep.no_memory)

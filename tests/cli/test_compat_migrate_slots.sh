@@ -1,0 +1,226 @@
+#!/bin/bash
+# The phases of a cluster, by real commands: a register in each slot, steps over all masters, steps that were not finished, and
+# whatever forbids one: each is one clear line, and the registers say what the command says.
+# timeout: 300
+# shellcheck source-path=SCRIPTDIR
+source "$(dirname "$0")/lib.sh"
+needs_redis 7.0 "permissions to read keys alone"
+demo() { TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo "$@"; }
+url=$(demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
+export TIDELOCK_URL=$url
+keep_masters "$url"
+mapfile -t port < <(ports_of "$url")
+of() { redis-cli -p "$@" 2>/dev/null; }
+find_masters() {
+    masters=() replicas=()
+    for p in "${port[@]}"; do
+        if [[ $(of "$p" ROLE | head -n 1) == master ]]; then masters+=("$p"); else replicas+=("$p"); fi
+    done
+    ((${#masters[@]} == 3 && ${#replicas[@]} == 3))
+}
+until_true 20 find_masters || fail "not three masters: ${masters[*]}"
+mkdir "$work/bin"
+cat >"$work/bin/migrate" <<WRAPPER
+#!/bin/sh
+case "\$*" in
+*"--wait "*) ;;
+"advance"* | "rollback"*) set -- "\$@" --wait 0s ;;
+esac
+exec "$tidelock" migrate "\$@"
+WRAPPER
+chmod +x "$work/bin/migrate"
+PATH=$work/bin:$PATH
+registers() { of "$1" --scan --pattern 'tidelock:phase:slot:*:default'; }
+count="local n = {0, 0, 0, 0}
+for _, key in ipairs(redis.call('KEYS', 'tidelock:phase:slot:*:default')) do
+    local i = string.byte(redis.call('GET', key)) - 47
+    n[i] = n[i] + 1
+end
+return table.concat(n, ' ')"
+said() { for p in "${masters[@]}"; do of "$p" EVAL "$count" 0; done | awk '{ for (i = 1; i < 5; i++) n[i] += $i } END { print n[1], n[2], n[3], n[4] }'; }
+all_in() { # phase
+    local want=(0 0 0 0) got
+    want[$1]=16384 got=$(said)
+    [[ $got == "${want[*]}" ]] || depth=1 fail "so many slots are in phase 0 to 3: $got; all should be in $1"
+}
+owner() {
+    local p
+    for p in "${masters[@]}"; do
+        if [[ $(of "$p" EXISTS "$1" 2>&1) =~ ^[01]$ ]]; then echo "$p" && return; fi
+    done
+}
+at() { local k=$1 && shift && of "$(owner "$k")" "$@"; } # key words...
+says() { grep -qE -- "$1" "$out" || depth=1 fail "no '$1': $(cat "$out")"; }
+refused() { # pattern command...
+    local pattern=$1
+    shift
+    depth=1 expect_from 77 "$@"
+    [[ ! -s $out ]] || depth=1 fail "stdout is not empty: $(cat "$out")"
+    grep -qE -- "$pattern" "$err" || depth=1 fail "no line has '$pattern'"
+}
+
+# ---- what it is told --------------------------------------------------------------------------------------
+expect_line 64 'migrate clients: in a cluster no client is registered' migrate clients
+expect_line 64 'migrate init: --lease: in a cluster no client has a lease' migrate init --keys 'jobs:*' --phase 1 --lease 1s --yes
+expect_line 77 'this is a node of a cluster, and the locks of other nodes would be overlooked: .*redis.cluster' \
+    migrate status --url "redis://127.0.0.1:${masters[0]}"
+refused 'migrate advance: refused: it is not registered' migrate advance --yes
+expect 0 migrate status
+says '^  16384 of 16384 slots without a register, which write stamps$'
+
+# ---- begin --------------------------------------------------------------------------------------------------
+at 'tidelock:phase:{default}' HSET 'tidelock:phase:{default}' phase 3 >/dev/null
+expect_line 77 'namespace default was registered with a redis: URL' migrate init --keys 'jobs:*' --phase 1 --yes
+at 'tidelock:phase:{default}' DEL 'tidelock:phase:{default}' >/dev/null
+expect 0 migrate init --keys 'jobs:*' --phase 1 --yes
+says '^namespace default: phase 1 \(bridge\), epoch 1, in all 16384 slots$'
+all_in 1
+expect 0 migrate init --keys 'jobs:*' --phase 1 --yes
+says 'is registered already'
+expect 0 migrate status
+says '^  old Java class: may run$'
+
+# ---- Java is still there, at whichever master -----------------------------------------------------------------
+now_ms=$(($(date +%s) * 1000))
+at jobs:java SET jobs:java $((now_ms + 3600000)) >/dev/null
+refused '1 stamp stands without a sidecar.*jobs:java' migrate advance --phase 2 --watch 1s --yes
+at jobs:java DEL jobs:java >/dev/null
+migrate advance --phase 2 --watch 3s --monitor 0s --yes >"$out" 2>"$err" </dev/null &
+step=$!
+until_true 20 grep -q 'watching for legacy clients' "$err"
+at jobs:java SETNX jobs:java 1 >/dev/null
+at jobs:java DEL jobs:java >/dev/null
+wait_for $step 30
+[[ $status == 77 ]] || fail "status $status: a SETNX at one master is overlooked: $(cat "$out")"
+grep -q 'refused: SETNX' "$err" || fail "it isn't said why"
+all_in 1
+
+# ---- up -----------------------------------------------------------------------------------------------------
+expect 0 migrate advance --phase 2 --watch 1s --yes
+says '^namespace default: phase 1 \(bridge\) -> 2 \(drain\), epoch 2, in all 16384 slots$'
+all_in 2
+refused 'it leads to 3 \(token\), not to 2|leads to 3' migrate advance --phase 2 --yes
+expect 0 migrate status
+says '^  old Java class: must not run$'
+"$tidelock" run --protocol auto --namespace 'jobs:*=default' jobs:a -- sh -c "echo >'$work/held'; exec sleep 300" 2>/dev/null &
+holder=$!
+wait_file "$work/held"
+
+# ---- back: Java waits for the token, and for each slot ----------------------------------------------------------
+migrate rollback --phase 1 --yes >"$out" 2>"$err" </dev/null &
+step=$!
+until_true 20 grep -q 'Java may not start yet: waiting for 1 token: jobs:a' "$err" || fail "it doesn't wait"
+all_in 1
+kill -TERM $step
+wait_for $step 20
+grep -q 'the step is not finished: .*Java may not start yet' "$err" || fail "it isn't said that it isn't finished"
+[[ ! -s $out ]] || fail "it says too much: $(cat "$out")"
+expect 0 migrate status
+says '^  old Java class: must not run: the step to phase 1 is not finished'
+says 'advance --phase 2 finishes it, rollback --phase 1 goes back$'
+kill $holder
+expect 0 migrate rollback --phase 1 --yes
+says '^namespace default: no token is left: Java may start$'
+expect 0 migrate status
+says '^  old Java class: may run$'
+
+# ---- killed in the middle; a node that denies the writes --------------------------------------------------------------
+record=$(owner 'tidelock:phase:cluster:{default}')
+for p in "${masters[@]}"; do [[ $p == "$record" ]] || denies=$p; done
+of "$denies" ACL SETUSER default resetkeys '%R~tidelock:phase:slot:*' '~jobs:*' >/dev/null
+refused "127.0.0.1:$denies: .*(permissions|NOPERM)" migrate advance --phase 2 --watch 1s --yes
+grep -qE 'the step is not finished: [0-9]+ of 16384 slots in phase 2 \(drain\), [0-9]+ in phase 1 \(bridge\)' "$err" || fail "how far it came isn't said"
+expect 0 migrate status
+says '^  old Java class: must not run'
+says '^  [0-9]+ of 16384 slots in phase 2 \(drain\), [0-9]+ in phase 1 \(bridge\); '
+of "$denies" ACL SETUSER default '~*' >/dev/null
+refused 'leads to 2 \(drain\), not to 3' migrate advance --phase 3 --yes
+expect 0 migrate advance --phase 2 --watch 1s --yes
+says '^namespace default: phase 2 \(drain\), epoch [0-9]+, in all 16384 slots$'
+all_in 2
+for hundredths in 15 25 30 35 40 50; do
+    timeout -s KILL "0.$hundredths" "$tidelock" migrate rollback --yes --phase 1 >"$out" 2>"$err" </dev/null
+    expect 0 migrate status --json
+    "$python" - "$out" <<'PY' || fail "Java may run in the middle of a step: $(cat "$out")"
+import json, sys
+status = json.load(open(sys.argv[1]))
+slots = status["slots"]
+assert sum(slots["in_phase"]) == 16384, slots
+assert status["java"] != "may run" or slots["in_phase"][1] == 16384, status
+PY
+done
+migrate rollback --yes --phase 1 >"$out" 2>"$err" </dev/null || grep -q 'leads to 0' "$err" || fail "it isn't finished"
+all_in 1
+expect 0 migrate status
+says '^  old Java class: may run$'
+expect 0 migrate advance --phase 2 --watch 1s --yes
+expect 0 migrate advance --phase 3 --yes
+all_in 3
+
+# ---- registers that are lost, or of others --------------------------------------------------------------------------
+for key in $(registers "${masters[2]}" | head -n 100); do of "${masters[2]}" DEL "$key"; done >/dev/null
+expect 0 migrate status
+says '^  16284 of 16384 slots in phase 3 \(token\), 100 without a register, which write stamps; '
+expect 0 migrate advance --phase 3 --yes
+all_in 3
+key=$(registers "${masters[2]}" | head -n 1)
+is=$(of "${masters[2]}" GET "$key")
+of "${masters[2]}" SET "$key" "3 0" >/dev/null
+refused "registers of 1 slots can't be read.*DEL $key" migrate rollback --phase 2 --yes
+of "${masters[2]}" SET "$key" "$is" >/dev/null
+
+# ---- a cluster that is not in order ------------------------------------------------------------------------------
+key=$(registers "${masters[0]}" | head -n 1)
+slot=$(of "${masters[0]}" CLUSTER KEYSLOT "$key")
+id() { of "$1" CLUSTER MYID; }
+of "${masters[1]}" CLUSTER SETSLOT "$slot" IMPORTING "$(id "${masters[0]}")" >/dev/null
+of "${masters[0]}" CLUSTER SETSLOT "$slot" MIGRATING "$(id "${masters[1]}")" >/dev/null
+refused "slot $slot is being moved to the node" migrate rollback --phase 2 --yes
+migrate rollback --phase 2 --yes --wait 60s >"$out" 2>"$err" </dev/null &
+step=$!
+until_true 20 grep -q 'waiting, for 60.0 s at most: .*is being moved' "$err" || fail "it doesn't wait for the slot"
+of "${masters[0]}" MIGRATE 127.0.0.1 "${masters[1]}" "$key" 0 60000 >/dev/null
+for p in "${masters[@]}"; do of "$p" CLUSTER SETSLOT "$slot" NODE "$(id "${masters[1]}")" >/dev/null; done
+wait_for $step 90
+[[ $status == 0 ]] || fail "status $status after the slot has moved"
+all_in 2
+
+pid=$(of "${replicas[0]}" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')
+kill -STOP "$pid"
+refused "a server that may take over can't be asked: .*127.0.0.1:${replicas[0]}: make it reply" migrate rollback --phase 1 --yes
+kill -CONT "$pid"
+all_in 2
+pid=$(of "${masters[0]}" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')
+kill -STOP "$pid"
+expect_from 69 migrate rollback --phase 1 --yes
+kill -CONT "$pid"
+all_in 2
+expect 0 migrate rollback --phase 1 --yes --wait 30s
+says 'Java may start$'
+
+# ---- a failover in the watch -----------------------------------------------------------------------------------------
+migrate advance --phase 2 --watch 4s --yes --wait 60s >"$out" 2>"$err" </dev/null &
+step=$!
+until_true 20 grep -q 'watching for legacy clients' "$err"
+of "${replicas[1]}" CLUSTER FAILOVER >/dev/null
+until_true 20 find_masters
+wait_for $step 120
+grep -q 'a master was replaced or restarted, or slots have moved: the watch begins again' "$err" ||
+    grep -q 'the connection was lost; begin again' "$err" || fail "a failover is overlooked: $(cat "$out")"
+if [[ $status != 0 ]]; then expect 0 migrate advance --phase 2 --watch 1s --yes --wait 60s; fi
+all_in 2
+
+# ---- two operators ----------------------------------------------------------------------------------------------------
+migrate rollback --phase 1 --yes --wait 30s >"$out" 2>"$err" </dev/null &
+one=$!
+migrate advance --phase 3 --yes --wait 30s >"$work/out2" 2>"$work/err2" </dev/null &
+other=$!
+wait_for $one 60
+first=$status
+wait_for $other 60
+if ((first == 0)) && grep -q 'Java may start' "$out"; then
+    ! grep -q 'in all' "$work/out2" || [[ $(said) == "0 16384 0 0" ]] || fail "Java may start beside tokens: $(cat "$work/out2")"
+fi
+expect 0 migrate status
+if grep -q 'old Java class: may run$' "$out"; then all_in 1; fi
+demo stop 2>"$err" || fail "the cluster isn't ended"
