@@ -174,9 +174,10 @@ static void take_read(void *ctx, size_t i, const tl_reply *reply) {
     fleet_node *node = &share->fleet->node[share->node];
     bool wrong = reply->type == TL_REPLY_ERROR && tl__bytes_starts(reply->text, "WRONGTYPE");
 
-    if (reply->type != TL_REPLY_ERROR || wrong)
-        share->fleet->slot[share->slot[i]] = wrong ? (migrate_slot){.phase = SLOT_ODD}
-                                                   : migrate_slot_read(reply);
+    if (wrong)
+        share->fleet->slot[share->slot[i]].phase = SLOT_ODD;
+    else if (reply->type != TL_REPLY_ERROR)
+        share->fleet->slot[share->slot[i]] = migrate_slot_read(reply);
     else if (!node->message[0])
         tl__bytes_print(node->message, sizeof node->message, reply->text);
 }
