@@ -261,6 +261,22 @@ static tl_status absent(tl_stamp_try *stamp_try, const tl_job *job, const tl_eve
                                                   : tl__try_not_renewed(&stamp_try->try, -1, out);
 }
 
+/* K has the token itself, of a lock that was adopted, or acquired in vain, in a phase that writes tokens. Unlike
+ * a stamp's bytes that proves whose lock it is. */
+static tl_status go_on_as_token(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
+                                tl_out *out) {
+    const tl_try former = stamp_try->try;
+    if (is_late(stamp_try, event, out))
+        return TL_END;
+    tl__attempt_init(stamp_try, &tl__protocol_token, (tl_op)former.result.op, former.ticket,
+                     former.until);
+    tl_try *attempt = &stamp_try->try;
+    attempt->by = former.by;
+    attempt->asked = event->now;
+    attempt->alone = true;
+    return attempt->row->send(attempt, job, event, out);
+}
+
 /* A racing loser's stamp is replaced by one that ends late enough for the deadline already
  * believed. An unknown stamp may come from another request of the same holder, such as an
  * extension, noted in S since. So S is asked once more before the lock counts as another
@@ -270,6 +286,8 @@ static tl_status overwritten(tl_stamp_try *stamp_try, const tl_job *job, tl_byte
     int64_t now_ms = tl__stamp_now_us(job, event).lo / 1000;
     tl_stamp stamp = tl__dialect_read(job->rules.dialect, value, now_ms);
     bool losers = value.p && tl__stamp_is_losers(job, &stamp, event);
+    if (GUARD(token_in_open_slot) && tl__bytes_eq(value, tl__token_bytes(&job->token)))
+        return go_on_as_token(stamp_try, job, event, out);
     if (stamp_try->try.result.op ==
         TL_RELEASE) /* a loser's stamp stays until it expires, but the lock was ours */
         return losers ? TL_END : tl__try_not_released(&stamp_try->try, 0, out);

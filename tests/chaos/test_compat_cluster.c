@@ -377,7 +377,8 @@ TEST(none_is_acquired_while_its_slot_is_open_and_who_waits_has_it_afterwards) {
     real_fleet_open_slot(fleet, JOB, another_master());
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
     ASSERT_SAID(
-        "the key's slot is being moved: a lock with a stamp can't be acquired until it has moved");
+        "the key's slot is being moved: a lock with a stamp can't be acquired until it has moved; "
+        "wait, or finish the move");
     real_fleet_close_slot(fleet);
     ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
@@ -587,12 +588,55 @@ TEST(a_token_of_a_phase_outlasts_an_open_slot_where_none_is_acquired) {
     ASSERT_RESULT(tl_lock_extend(lock, T_MS, &said), TL_OK);
     ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
     ASSERT_RESULT(tl_lock_acquire(other, 0, &said), TL_EUNAVAILABLE);
-    ASSERT_SAID("the key's slot is being moved");
+    ASSERT_SAID(
+        "the key's slot is being moved: a lock that follows a phase can't be acquired until "
+        "it has moved; wait, or finish the move");
     assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
     real_fleet_close_slot(fleet);
     ASSERT_RESULT(tl_lock_acquire(other, SOON_MS, &said), TL_OK);
     assert_true(is_token(JOB)); /* the register has moved, too */
     ASSERT_RESULT(tl_lock_release(other, &said), TL_OK);
+    set_phase(JOB, -1);
+}
+
+/* The holder is another process, which hands its lock over. Only the token is known. */
+static void adopt_in_open_slot(int phase) {
+    lock_events *events = make_events();
+    free_key();
+    set_phase(JOB, phase);
+    tl_lock *first = held_in_open_slot_by(ours_as(TL_AUTO), make_events());
+    tl_lock *heir = told_of(ours_as(TL_AUTO), events);
+    real_fleet_move_key(fleet, JOB);
+    ASSERT_RESULT(tl_lock_adopt(heir, tl_lock_token(first), &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(heir, T_MS, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_extend(heir, T_MS, &said), TL_OK);
+    assert_int_equal(lock_events_count_of(events, TL_LOST), 0);
+    ASSERT_RESULT(tl_lock_release(heir, &said), TL_OK);
+    (void)tl_lock_release(first, &said);
+    real_fleet_close_slot(fleet);
+    ASSERT_RESULT(tl_lock_acquire(heir, 0, &said), TL_OK); /* nothing has stayed behind */
+    ASSERT_RESULT(tl_lock_release(heir, &said), TL_OK);
+    set_phase(JOB, -1);
+}
+
+TEST(a_lock_that_is_handed_over_outlasts_an_open_slot) {
+    for (int phase = 1; phase <= 3; phase++)
+        adopt_in_open_slot(phase);
+}
+
+/* Only the token is known, as of an acquire that went unanswered. */
+TEST(a_token_is_released_by_its_token_alone_in_an_open_slot) {
+    free_key();
+    set_phase(JOB, 3);
+    tl_lock *first = held_in_open_slot_by(ours_as(TL_AUTO), make_events());
+    tl_lock *heir = auto_lock(JOB);
+    real_fleet_move_key(fleet, JOB);
+    ASSERT_RESULT(tl_lock_adopt(heir, tl_lock_token(first), &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(heir, &said), TL_OK);
+    (void)tl_lock_release(first, &said);
+    real_fleet_close_slot(fleet);
+    ASSERT_RESULT(tl_lock_acquire(heir, 0, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_release(heir, &said), TL_OK);
     set_phase(JOB, -1);
 }
 

@@ -257,6 +257,8 @@ TEST(in_an_open_slot_nothing_is_acquired) {
     (void)redirected(&f, TL_TRY_AGAIN);
     expect(&f, TL_EUNAVAILABLE, false);
     assert_int_equal(f.sends, 1);
+    assert_non_null(strstr(f.out.message, "a lock that follows a phase can't be acquired until it "
+                                          "has moved; wait, or finish the move"));
 }
 
 static int end(void **state) {

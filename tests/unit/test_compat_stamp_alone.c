@@ -69,8 +69,8 @@ TEST(no_take_is_led_on) {
         begin(TL_ACQUIRE);
         assert_int_equal(redirect(kinds[i]), TL_END);
         expect(&f, TL_EUNAVAILABLE, false);
-        assert_non_null(
-            strstr(f.out.message, "the key's slot is being moved: a lock with a stamp"));
+        assert_non_null(strstr(f.out.message, "the key's slot is being moved: a lock with a stamp "
+                                              "can't be acquired until it has moved; wait, or "));
     }
     begin(TL_ACQUIRE);
     assert_int_equal(redirect(TL_MOVED), TL_GO);
@@ -301,6 +301,27 @@ TEST(a_request_that_came_too_late_renews_nothing) {
     expect(&f, TL_EUNAVAILABLE, false);
 }
 
+/* Of a phase of tokens: the process that acquired it has handed it over. */
+TEST(an_adopted_token_is_renewed_as_one) {
+    begin(TL_RENEW);
+    m.job.hold.proof = (tl_proof){.elsewhere = true};
+    (void)redirect(TL_ASK);
+    (void)noted(TOKEN, "", text_of(arg_int(2)));
+    assert_alone("swap", KEY, false);
+    (void)redirect(TL_ASK);
+    feed_at(&f, LATER_MS + 20);
+    assert_int_equal(swapped(0, TOKEN), TL_GO);
+    assert_alone("hold", KEY, false);
+    assert_string_equal(arg(0), TOKEN);
+    assert_string_equal(arg(3), "keep");
+    (void)redirect(TL_ASK);
+    assert_alone("hold", KEY, true);
+    assert_int_equal(feed_reply(&f, "[1 '" TOKEN "' %d %s 1]", T_MS, feed_time(&f)), TL_END);
+    expect(&f, TL_OK, false);
+    assert_int_equal(result()->proof.held_by, 1 + TL_TOKEN);
+    assert_int_equal(result()->proved.ns, feed_ms(LATER_MS + 20).ns);
+}
+
 /* ---- when the slot is whole again ------------------------------------------------------------------ */
 
 TEST(what_was_renewed_key_by_key_becomes_the_sidecars_again) {
@@ -388,6 +409,25 @@ TEST(a_drop_of_what_the_sidecar_wasnt_told_of_begins_key_by_key) {
     m.job.rules.nodes = true;
     assert_int_equal(feed_start(&f), TL_GO);
     feed_assert_asked(&f, "release");
+}
+
+/* Its acquire went unanswered, in a phase of tokens. */
+TEST(a_drop_of_a_token_is_one) {
+    for (int known = 0; known < 2; known++) {
+        begin(TL_RELEASE);
+        m.job.hold.proof = (tl_proof){0};
+        m.job.release.in_vain = true;
+        (void)redirect(TL_TRY_AGAIN);
+        (void)(known ? noted(TOKEN, "", "") : feed_reply(&f, "[0 -1]"));
+        assert_int_equal(known ? swapped(0, TOKEN) : feed_reply(&f, "'" TOKEN "'"), TL_GO);
+        feed_assert_asked(&f, "leave");
+        assert_int_equal(feed_reply(&f, "0"), TL_GO);
+        assert_alone("unbind", SIDECAR, false);
+        assert_int_equal(feed_reply(&f, "0"), TL_GO);
+        assert_alone("free", KEY, false);
+        assert_int_equal(feed_reply(&f, "1"), TL_END);
+        expect(&f, TL_OK, false);
+    }
 }
 
 TEST(malformed_answers_are_told) {
