@@ -38,7 +38,7 @@ open_port
 denied() { redis-cli -p "$port" --user app --pass x "$@" >/dev/null 2>&1; }
 watch --watch 5m
 denied SETNX jobs:x 1
-refuses 'the server refused SETNX or GETSET 1 times meanwhile: a client still locks as legacy clients do: user app, .* ago: 127\.0\.0\.1:[0-9]+ as user app, last command setnx: end it'
+refuses 'the server refused SETNX or GETSET 1 time meanwhile: a client still locks as legacy clients do: user app, .* ago: 127\.0\.0\.1:[0-9]+ as user app, last command setnx: end it'
 expect 0 migrate status
 shows 'acl +SETNX and GETSET are denied to 1 of 2 users of 1 server$' 'acl_log +SETNX or GETSET was denied once: user app, ' 'counts .*, and they were refused once$'
 expect 0 migrate status --json
@@ -53,7 +53,7 @@ watch --watch 5m
 redis CONFIG SET maxmemory 1 >/dev/null
 redis SETNX jobs:x 1 >/dev/null # the memory is full
 redis CONFIG SET maxmemory 0 >/dev/null
-refuses 'refused SETNX or GETSET 1 times meanwhile.*: (unknown|.*, last command setnx): end it'
+refuses 'refused SETNX or GETSET 1 time meanwhile.*: (unknown|.*, last command setnx): end it'
 # Denied to all: that lasts longer than any watch.
 redis ACL SETUSER default -setnx -getset >/dev/null
 advances

@@ -136,17 +136,17 @@ for command in "SETNX elsewhere 1" "GETSET elsewhere 1" "EVAL return(redis.call(
     watch --watch 5m --monitor 0s
     # shellcheck disable=SC2086
     redis $command >/dev/null
-    refuses 'SETNX or GETSET ran 1 times meanwhile, and it is not known on which keys: .*: find out with --monitor as long as --watch, or deny them'
+    refuses 'SETNX or GETSET ran 1 time meanwhile, and it is not known on which keys: .*: find out with --monitor as long as --watch, or deny them'
 done
 watch --watch 5m --monitor 100ms # the same when MONITOR is over
 not_monitored() { ! redis CLIENT LIST | grep -q 'cmd=monitor'; }
 until_true 20 not_monitored || fail "MONITOR doesn't end"
 redis SETNX elsewhere 1 >/dev/null
-refuses 'ran 1 times meanwhile'
+refuses 'ran 1 time meanwhile'
 redis ACL SETUSER default -monitor >/dev/null # or when it may not be read
 watch --watch 5m
 redis SETNX elsewhere 1 >/dev/null
-refuses 'ran 1 times meanwhile.*MONITOR is refused: NOPERM.*; find out'
+refuses 'ran 1 time meanwhile.*MONITOR is refused: NOPERM.*; find out'
 redis ACL SETUSER default +monitor >/dev/null
 redis ACL SETUSER default -info >/dev/null
 expect_line 77 'NOPERM|permission' migrate advance --yes

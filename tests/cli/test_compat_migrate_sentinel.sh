@@ -91,5 +91,5 @@ watch "$now"
 of "$now" --user javaapp --pass x SETNX jobs:x 1 >/dev/null
 wait_for $watch 60
 [[ $status == 77 ]] || fail "$status instead of 77: $(cat "$work/watch")"
-grep -q 'refused: the server refused SETNX or GETSET 1 times meanwhile: .*: user javaapp, ' "$work/watch" || fail "who tried isn't named: $(cat "$work/watch")"
+grep -q 'refused: the server refused SETNX or GETSET 1 time meanwhile: .*: user javaapp, ' "$work/watch" || fail "who tried isn't named: $(cat "$work/watch")"
 demo stop 2>"$err" || fail "the set isn't ended"

@@ -166,7 +166,7 @@ all_in 3
 key=$(registers "${masters[2]}" | head -n 1)
 is=$(of "${masters[2]}" GET "$key")
 of "${masters[2]}" SET "$key" "3 0" >/dev/null
-refused "registers of 1 slots can't be read.*DEL $key" migrate rollback --phase 2 --yes
+refused "register of 1 slot can't be read.*DEL $key" migrate rollback --phase 2 --yes
 of "${masters[2]}" SET "$key" "$is" >/dev/null
 
 # ---- a cluster that is not in order ------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ import json, sys
 d = json.load(open(sys.argv[1]))
 assert list(d) == ["server", "masters", "namespace", "registered", "keys", "keys_read", "keys_all", "all_keys", "passes",
     "took_ms", "monitor_ms", "not_read", "setnx_getset_calls", "patterns", "outside", "users", "connections",
-    "other_connections", "clocks", "clock_skew_max", "legacy_delay_max", "legacy_ttl_min", "warning", "alarm", "phases"], list(d)
+    "other_connections", "clocks", "clock_skew_max", "legacy_delay_max", "legacy_ttl_min", "warning", "alarm", "slots", "phases"], list(d)
 assert (d["masters"], d["registered"], d["keys"], d["all_keys"], d["not_read"]) == (1, False, "*", True, []), d
 assert d["keys_read"] == d["keys_all"] == 11 and d["monitor_ms"] == 0 and d["setnx_getset_calls"] == 0, d
 p = {q["pattern"]: q for q in d["patterns"]}

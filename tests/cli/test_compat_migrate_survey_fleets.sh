@@ -46,16 +46,46 @@ says '^survey of a cluster, 3 masters$'
 says '^  read all 30 keys in .*; MONITOR for '
 says '^    30 stamps without a sidecar, 0 expired'
 says 'see RUNBOOK.md, "In a Redis Cluster"'
-says '^  tidelock run --protocol bridge --clock-skew-max 1s --legacy-delay-max 500ms --legacy-ttl-min 60s KEY -- COMMAND$'
-! grep -qE 'migrate init|^phase' "$out" || fail "a line that a cluster refuses: $(cat "$out")"
+says '^namespace default is not registered; it could begin, by what was seen, in$'
+says '^  16384 of 16384 slots without a register, which write stamps$'
+says '^phase 1 \(bridge\): nothing blocks it$'
+says '^phase 2 \(drain\) is blocked:$'
+says '^  tidelock migrate init --namespace default --keys .jobs:\*. --phase 1$'
+says "^  tidelock run --protocol auto --namespace 'jobs:\*=default' --clock-skew-max 1s --legacy-delay-max 500ms --legacy-ttl-min 60s KEY -- COMMAND$"
 expect 0 "$tidelock" migrate survey --watch 1s --json
 "$python" - "$out" <<'PY' || fail "--json: $(cat "$out")"
 import json, sys
 d = json.load(open(sys.argv[1]))
-assert (d["server"], d["masters"], d["keys_all"], d["all_keys"], d["not_read"], d["phases"]) == ("a cluster", 3, 30, True, [], []), d
-assert [(p["pattern"], p["stamps"], p["init"]) for p in d["patterns"]] == [("jobs:*", 30, None)] and d["patterns"][0]["run"], d
+assert (d["server"], d["masters"], d["keys_all"], d["all_keys"], d["not_read"], d["registered"]) == ("a cluster", 3, 30, True, [], False), d
+assert [(p["pattern"], p["stamps"]) for p in d["patterns"]] == [("jobs:*", 30)] and d["patterns"][0]["run"], d
+assert d["patterns"][0]["init"].endswith("--keys 'jobs:*' --phase 1"), d
+assert d["slots"]["absent"] == 16384 and [(p["phase"], len(p["blockers"]) > 0) for p in d["phases"]] == [(0, False), (1, False), (2, True), (3, True)], d
 assert d["connections"] > 0, d
 PY
+
+# Its registers: the line that was printed makes them. Then their phase, what blocks a step, and a node that denies them.
+init=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["patterns"][0]["init"])' "$out")
+expect 0 sh -c "exec \"$tidelock\" ${init#tidelock} --yes"
+expect 0 "$tidelock" migrate survey --watch 1s
+says '^namespace default is in phase 1 \(bridge\), keys jobs:\*$'
+says '^  16384 of 16384 slots in phase 1 \(bridge\); last written '
+says '^phase 2 \(drain\) is blocked:$'
+says '30 stamps stand without a sidecar'
+says '^  tidelock migrate status --namespace default$'
+! grep -q 'migrate init' "$out" || fail "a line that is refused: $(cat "$out")"
+of "${masters[1]}" ACL SETUSER default resetkeys '~jobs:*' '~tidelock:{*' '~tidelock:phase:[{c]*' >/dev/null
+expect 0 "$tidelock" migrate survey --keys "jobs:*" --watch 1s
+says '^  not read: the registers of 546[12] slots$'
+says "registers can't be read there: .*(permissions|NOPERM)"
+says "who:  127.0.0.1:${masters[1]}$"
+of "${masters[1]}" ACL SETUSER default '~*' >/dev/null
+for p in "${masters[@]}"; do of "$p" ACL SETUSER default -eval >/dev/null; done
+expect 0 "$tidelock" migrate survey --watch 1s
+says '^  not read: the registers of namespace default$'
+says '^whether namespace default is registered is not known$'
+! grep -q 'migrate init' "$out" || fail "it may be registered: $(cat "$out")"
+grep -q 'migrate: .*eval' "$err" || fail "it isn't said what is denied: $(cat "$err")"
+for p in "${masters[@]}"; do of "$p" ACL SETUSER default +eval >/dev/null; done
 
 # A master that doesn't answer: it is named, what was seen is shown, and the status is no success.
 pid=$(of "${masters[2]}" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')

@@ -247,11 +247,11 @@ TEST(a_cluster_in_order_has_no_flaw) {
 
 TEST(an_old_master_that_wakes_is_a_flaw) {
     places[2].owner[7] = 2;
-    has_flaw("1 slots, such as 7, have no master that all nodes agree on", true);
+    has_flaw("1 slot, 7, has no master that all nodes agree on", true);
     assert_int_equal(fleet.owner[7], TL_NOBODY);
     for (unsigned i = 0; i < NODES; i++)
         places[i].owner[7] = TL_NOBODY;
-    has_flaw("1 slots, such as 7", true);
+    has_flaw("1 slot, 7, has", true);
 }
 
 TEST(a_slot_on_its_way_is_a_flaw) {

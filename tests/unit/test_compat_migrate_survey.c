@@ -222,10 +222,79 @@ TEST_WITH(the_lines_to_type_are_quoted_and_have_the_values, begin, end) {
                         "tidelock run --protocol auto --namespace 'it'\\''s:*=default' --dialect "
                         "redis-doc --clock-skew-max 1s --legacy-delay-max 500ms --legacy-ttl-min "
                         "60s KEY -- COMMAND");
-    made.by_cluster = true;
-    assert_string_equal(survey_client_line(line, &made, family),
-                        "tidelock run --protocol bridge --dialect redis-doc --clock-skew-max 1s "
-                        "--legacy-delay-max 500ms --legacy-ttl-min 60s KEY -- COMMAND");
+}
+
+/* ---- a cluster ----------------------------------------------------------------------------------- */
+
+static void slots(int phase, int count, int epoch) {
+    view.by_slots = made.by_cluster = true;
+    if (phase < 0)
+        view.slots.absent = count;
+    else
+        view.slots.in[phase] = count;
+    view.slots.top = epoch > view.slots.top ? epoch : view.slots.top;
+}
+
+static void registered_in(int phase) {
+    view.reg = (migrate_register){
+        .there = true, .readable = true, .phase = phase, .epoch = 2, .keys = "jobs:*"};
+    made.registered.whole = true;
+}
+
+TEST_WITH(in_a_cluster_init_has_no_lease, begin, end) {
+    char line[SURVEY_LINE];
+    slots(-1, TL_SLOTS, 0);
+    (void)stamp("jobs:a", 1000, "java");
+    survey_conclude(&made);
+    assert_true(survey_inits(&made));
+    assert_string_equal(survey_init_line(line, &made, &made.found.family[0]),
+                        "tidelock migrate init --namespace default --keys 'jobs:*' --phase 1");
+    for (int i = 0; i < PHASES; i++)
+        assert_true(made.judged[i]);
+}
+
+TEST_WITH(slots_whose_record_is_lost_keep_their_phase, begin, end) {
+    char line[SURVEY_LINE];
+    slots(PHASE_TOKEN, TL_SLOTS - 1, 9);
+    slots(-1, 1, 9);
+    (void)stamp("jobs:a", 1000, "java");
+    survey_conclude(&made);
+    assert_non_null(strstr(survey_init_line(line, &made, &made.found.family[0]), " --phase 3"));
+    assert_true(made.judged[PHASE_TOKEN]);
+    assert_false(made.judged[PHASE_TIMESTAMP] || made.judged[PHASE_BRIDGE] ||
+                 made.judged[PHASE_DRAIN]);
+}
+
+TEST_WITH(slots_that_were_not_read_may_be_in_any_phase, begin, end) {
+    slots(-1, TL_SLOTS - 5, 0);
+    view.slots.unread = 5;
+    view.flaws = (migrate_blockers){.count = 1, .item = {{.what = "a master can't be asked"}}};
+    (void)stamp("jobs:a", 1000, "java");
+    survey_conclude(&made);
+    assert_false(survey_inits(&made));
+    assert_true(made.judged[PHASE_BRIDGE]);
+    assert_string_equal(made.phase[PHASE_BRIDGE].item[0].what, "a master can't be asked");
+}
+
+TEST_WITH(a_step_that_was_not_finished_is_the_next_one, begin, end) {
+    registered_in(PHASE_DRAIN);
+    slots(PHASE_DRAIN, TL_SLOTS - 1, 9);
+    slots(PHASE_BRIDGE, 1, 8);
+    takes(0, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    survey_conclude(&made);
+    assert_true(made.judged[PHASE_BRIDGE] && made.judged[PHASE_DRAIN]);
+    assert_false(made.judged[PHASE_TOKEN]);
+    assert_int_equal(made.phase[PHASE_DRAIN].count, 1);
+    assert_non_null(strstr(made.alarm, "in phase 2, where none may run: 10.0.0.5:1000"));
+}
+
+TEST_WITH(the_highest_slot_says_whether_legacy_clients_may_run, begin, end) {
+    registered_in(PHASE_BRIDGE);
+    slots(PHASE_BRIDGE, TL_SLOTS - 1, 9);
+    slots(PHASE_DRAIN, 1, 8);
+    takes(0, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    survey_conclude(&made);
+    assert_non_null(strstr(made.alarm, "in phase 2, where none may run"));
 }
 
 TEST_WITH(several_patterns_are_several_namespaces, begin, end) {

@@ -130,7 +130,7 @@ static void show(const users *users) {
         else
             printf("ACL SETUSER %s -setnx -getset\n", users->list[i].name);
     if (users->more)
-        printf("# and %d more users: see ACL LIST\n", users->more);
+        printf("# and %d more user%s: see ACL LIST\n", users->more, migrate_plural(users->more));
     printf("# To keep that over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
            "# The way back: ACL SETUSER NAME +setnx +getset\n");
 }

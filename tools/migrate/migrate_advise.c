@@ -63,9 +63,10 @@ static void advise_delay(const survey_facts *facts, survey_advice *ret) {
     if (GUARD(suggested_delay_covers))
         ret->delay_ms = larger(half_ms, round_up(2 * facts->delays.most_ms, SECOND_MS / 4));
     SAY(ret->delay_why,
-        "the slowest of %lld takeovers took %s from SETNX to GETSET; twice that, and not below "
+        "the slowest of %lld takeover%s took %s from SETNX to GETSET; twice that, and not below "
         "half of M; it must cover time-outs and pauses too: see MIGRATION.md, section 4",
-        (long long)facts->delays.count, show_ms(most, facts->delays.most_ms));
+        (long long)facts->delays.count, facts->delays.count == 1 ? "" : "s",
+        show_ms(most, facts->delays.most_ms));
 }
 
 static int64_t round_down(int64_t ms) {
@@ -83,10 +84,10 @@ static void advise_ttl(const survey_facts *facts, survey_advice *ret) {
     } else if (facts->lifetimes.count > 0) {
         ret->ttl_ms = round_down(facts->lifetimes.least_ms);
         SAY(ret->ttl_why,
-            "the shortest of %lld lifetimes was %s (the longest at most %s), by clocks that may be "
+            "the shortest of %lld lifetime%s was %s (the longest at most %s), by clocks that may be "
             "ahead; the constant in the source decides, also of jobs that did not run meanwhile",
-            (long long)facts->lifetimes.count, show_ms(least, facts->lifetimes.least_ms),
-            show_ms(most, facts->lifetimes.most_ms));
+            (long long)facts->lifetimes.count, facts->lifetimes.count == 1 ? "" : "s",
+            show_ms(least, facts->lifetimes.least_ms), show_ms(most, facts->lifetimes.most_ms));
     } else if (facts->left_most_ms > 0) {
         SAY(ret->ttl_why,
             "no stamp was seen as it was written, so the default; one had %s left; the constant in "

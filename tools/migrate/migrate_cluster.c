@@ -162,7 +162,7 @@ static int write_slots(mover *mover) {
             return 0;
         if (moment_ms() >= until_ms)
             return not_all(mover);
-        migrate_progress("writing the registers of %d slots", count);
+        migrate_progress("writing the registers of %d slot%s", count, migrate_plural(count));
         migrate_fleet_write(link_of(mover), mover->before, mover->want, wanted(mover));
         int refused = denied(mover), status = migrate_fleet_read(link_of(mover), 0);
         status = status ? status : refused;

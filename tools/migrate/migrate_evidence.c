@@ -90,9 +90,10 @@ static void events(const migrate_traffic *traffic, migrate_source *ret) {
         say_of(ret, false, "%s", events->why[0] ? events->why : "not read");
     else
         say_of(ret, true,
-               "keyspace events for %s: %lld writes to keys of the namespace, %lld of them without "
-               "a lifetime, as legacy clients write%s%s",
-               show_ms(length, events->ms), (long long)events->writes, (long long)events->bare,
+               "keyspace events for %s: %lld write%s to keys of the namespace, %lld of them "
+               "without a lifetime, as legacy clients write%s%s",
+               show_ms(length, events->ms), (long long)events->writes,
+               migrate_plural(events->writes), (long long)events->bare,
                events->gaps ? "; they were lost " : "",
                events->gaps ? times(lost, events->gaps) : "");
 }
@@ -104,7 +105,8 @@ static void permissions(const migrate_traffic *traffic, migrate_source *ret) {
     ret->name = "acl";
     ret->limit = "a client that acquires by SET, and who is permitted them later";
     if (all->replicas > 0)
-        (void)snprintf(beside, sizeof beside, "; its %d replicas were not asked", all->replicas);
+        (void)snprintf(beside, sizeof beside, "; its %d replica%s not asked", all->replicas,
+                       all->replicas == 1 ? " was" : "s were");
     if (all->access == MIGRATE_NOT_ASKED)
         say_of(ret, false, "not asked in this phase");
     else if (all->access != MIGRATE_READ)
@@ -116,8 +118,9 @@ static void permissions(const migrate_traffic *traffic, migrate_source *ret) {
                "as that stays, however long it was idle%s",
                all->servers, all->servers == 1 ? "server" : "servers", beside);
     else
-        say_of(ret, true, "SETNX and GETSET are denied to %d of %d users of %d %s%s", all->denied,
-               all->users, all->servers, all->servers == 1 ? "server" : "servers", beside);
+        say_of(ret, true, "SETNX and GETSET are denied to %d of %d user%s of %d %s%s", all->denied,
+               all->users, migrate_plural(all->users), all->servers,
+               all->servers == 1 ? "server" : "servers", beside);
 }
 
 static void denials(const migrate_traffic *traffic, migrate_source *ret) {
@@ -144,9 +147,9 @@ static void clients(const migrate_traffic *traffic, migrate_source *ret) {
     if (traffic->listed != MIGRATE_READ)
         say_of(ret, false, "the list of clients can't be read");
     else
-        say_of(ret, true, "%lld connections last sent a command that tidelock never sends%s%s",
-               (long long)traffic->connections, traffic->suspects[0] ? "; suspects: " : "",
-               traffic->suspects);
+        say_of(ret, true, "%lld connection%s last sent a command that tidelock never sends%s%s",
+               (long long)traffic->connections, migrate_plural(traffic->connections),
+               traffic->suspects[0] ? "; suspects: " : "", traffic->suspects);
 }
 
 int migrate_sources(const migrate_traffic *traffic, migrate_source ret[MIGRATE_SOURCES]) {

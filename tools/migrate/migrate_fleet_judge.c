@@ -74,7 +74,9 @@ static void learn_owners(fleet *fleet, const cluster_survey *survey) {
     if (doubt)
         migrate_add_flaw(
             fleet, true, "the nodes of the cluster", "wait; \"tidelock doctor\" says more",
-            "%d slots, such as %d, have no master that all nodes agree on", doubt, example);
+            doubt == 1 ? "%d slot, %d, has no master that all nodes agree on"
+                       : "%d slots, such as %d, have no master that all nodes agree on",
+            doubt, example);
 }
 
 static void judge_open(fleet *fleet, const cluster_node *node) {

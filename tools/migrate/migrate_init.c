@@ -125,8 +125,9 @@ static int await_leases(migrate_work *work) {
             migrate_say_wait(work->word, "registered; waiting until all clients have read it",
                              until_ms - moment_ms());
         reported = true;
-        migrate_progress("registered; %d clients have not read it yet, which takes %lld s at most",
-                         unread(&work->view), (long long)((until_ms - moment_ms() + 999) / 1000));
+        migrate_progress("registered; %d client%s not read it yet, which takes %lld s at most",
+                         unread(&work->view), unread(&work->view) == 1 ? " has" : "s have",
+                         (long long)((until_ms - moment_ms() + 999) / 1000));
         work->sig = signals_pause(&work->sigs, left < LOOK_MS ? left : LOOK_MS);
     }
     migrate_progress(NULL);
@@ -188,10 +189,12 @@ static int make(migrate_work *work, int phase, const migrate_locks *locks) {
 
     (void)snprintf(entry.by, sizeof entry.by, "%s", work->migration.by);
     (void)snprintf(entry.evidence, sizeof entry.evidence,
-                   "clients: %d; %lld stamps of tidelock's, %lld without a sidecar, %lld tokens; "
+                   "clients: %d; %lld stamp%s of tidelock's, %lld without a sidecar, %lld token%s; "
                    "keys %.200s",
-                   live, (long long)migrate_locks_ours(locks), (long long)locks->strays.count,
-                   (long long)locks->tokens.count, work->options->keys);
+                   live, (long long)migrate_locks_ours(locks),
+                   migrate_plural(migrate_locks_ours(locks)), (long long)locks->strays.count,
+                   (long long)locks->tokens.count, migrate_plural(locks->tokens.count),
+                   work->options->keys);
     if (work->migration.by_cluster)
         return make_slots(work, phase, entry.evidence);
     int status = migrate_change_register(&work->migration, &move, &epoch);

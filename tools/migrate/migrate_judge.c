@@ -395,9 +395,9 @@ static void refused(const migrate_traffic *traffic, migrate_blockers *ret) {
         return;
     migrate_blocker *blocker = add(ret);
     SAY(blocker->what,
-        "the server refused SETNX or GETSET %lld times meanwhile: a client still locks as legacy "
+        "the server refused SETNX or GETSET %lld time%s meanwhile: a client still locks as legacy "
         "clients do",
-        (long long)times);
+        (long long)times, migrate_plural(times));
     SAY(blocker->who, "%s", who[0] ? who : "unknown");
     SAY(blocker->todo, "end it; see ACL LOG for names, and INFO commandstats for rejected_calls");
 }
@@ -415,8 +415,8 @@ static void judge_traffic(const migrate_traffic *traffic, migrate_blockers *ret)
     migrate_blocker *blocker = add(ret);
     if (traffic->counted)
         SAY(blocker->what,
-            "SETNX or GETSET ran %lld times meanwhile, and it is not known on which keys",
-            (long long)unseen);
+            "SETNX or GETSET ran %lld time%s meanwhile, and it is not known on which keys",
+            (long long)unseen, migrate_plural(unseen));
     else
         SAY(blocker->what, "the server%s, and MONITOR was not read throughout",
             traffic->reset ? "'s counts of commands were reset meanwhile"
@@ -478,8 +478,9 @@ static void judge_slots(const migrate_view *view, migrate_blockers *ret) {
     if (view->slots.odd == 0)
         return;
     migrate_blocker *blocker = add(ret);
-    SAY(blocker->what, "the registers of %d slots can't be read, and clients acquire nothing there",
-        view->slots.odd);
+    SAY(blocker->what,
+        "the register%s of %d slot%s can't be read, and clients acquire nothing there",
+        migrate_plural(view->slots.odd), view->slots.odd, migrate_plural(view->slots.odd));
     SAY(blocker->who, "slot %d", view->slots.example);
     SAY(blocker->todo, "look at it, and then delete it: DEL %s",
         migrate_slot_key(key, view->name, (unsigned)view->slots.example));
@@ -605,8 +606,11 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
     else if (migrate_phase_of(view) >= PHASE_DRAIN)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run");
     else if (view->slots.odd + view->slots.unread > 0)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: the registers of %d slots can't be read",
-                       view->slots.odd + view->slots.unread);
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE,
+                       "not known: the register%s of %d slot%s can't be read",
+                       migrate_plural(view->slots.odd + view->slots.unread),
+                       view->slots.odd + view->slots.unread,
+                       migrate_plural(view->slots.odd + view->slots.unread));
     else if (migrate_is_set_back(view))
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
                        "not yet: clients know a later epoch, and may act in its phase");

@@ -6,6 +6,11 @@
 #include "base/tool.h"
 #include "migrate/migrate_slots.h"
 
+/** "s", or "" behind a count of 1. */
+static inline const char *migrate_plural(int64_t count) {
+    return count == 1 ? "" : "s";
+}
+
 #define MIGRATE_LIST_SIZE 400
 #define MIGRATE_BLOCKERS 16
 

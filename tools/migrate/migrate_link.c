@@ -148,7 +148,7 @@ int migrate_check_master(migrate_link *migration) {
     return status || !replication.cluster ? status : check_other(migration);
 }
 
-static int lead(migrate_link *migration) {
+int migrate_link_lead(migrate_link *migration) {
     if (!migrate_fleet_lead(migration))
         return no_answer(migration);
     return check_other(migration);
@@ -174,7 +174,7 @@ int migrate_link_open(migrate_link *migration, const server *where, const char *
     if (!migration->by_cluster)
         status = migrate_check_master(migration);
     else if (needs_phase)
-        status = lead(migration);
+        status = migrate_link_lead(migration);
     if (status)
         migrate_link_close(migration);
     return status;

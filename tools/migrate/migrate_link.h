@@ -32,6 +32,11 @@ int migrate_link_open(migrate_link *migration, const server *where, const char *
                       bool needs_phase, const char *name, const legacy_options *legacy);
 void migrate_link_close(migrate_link *migration);
 
+/** A cluster: lead the link to the node of the namespace's record, which opening does only for commands that
+ *  need the phase. Returns 0, or the exit status after a message: it can't be reached, or the namespace is
+ *  registered with the other kind of URL. */
+int migrate_link_lead(migrate_link *migration);
+
 /** Read the namespace into view, in a cluster first its own record, and then the slots' registers. These are not read again
  *  within MIGRATE_FLEET_MS, unless migrate_forget was called. Free it with migrate_view_end, or read it again. Returns 0, or the
  *  exit status after a message. */

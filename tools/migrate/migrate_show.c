@@ -51,7 +51,7 @@ static void show_register(const migrate_view *view, FILE *out) {
 }
 
 /* In which phase the slots are, and what to do if that isn't the namespace's. */
-static void show_slots(const migrate_view *view, FILE *out) {
+void migrate_show_slots(const migrate_view *view, FILE *out) {
     char list[MIGRATE_TALLY_SIZE], date[MIGRATE_DATE_SIZE];
     int phase = migrate_phase_of(view);
 
@@ -308,7 +308,7 @@ void migrate_show_text(const migrate_status *status, FILE *out) {
     if (view->reg.readable)
         (void)fprintf(out, "  old Java class: %s\n", migrate_java(java, view, status->locks));
     if (view->by_slots)
-        show_slots(view, out);
+        migrate_show_slots(view, out);
     else
         show_clients(view, out);
     show_evidence(status, out);
@@ -507,7 +507,7 @@ static json_t *register_json(const migrate_view *view) {
     return json;
 }
 
-static json_t *slots_json(const migrate_view *view) {
+json_t *migrate_slots_json(const migrate_view *view) {
     const migrate_tally *slots = &view->slots;
     json_t *phases = json_array();
 
@@ -588,7 +588,7 @@ json_t *migrate_status_json(const migrate_status *status) {
     char java[MIGRATE_JAVA_SIZE];
     json_t *json = register_json(view);
 
-    js_set(&json, slots_of_status, slots_json(view));
+    js_set(&json, slots_of_status, migrate_slots_json(view));
     js_set(&json, java_of_status, js_text(migrate_java(java, view, status->locks)));
     js_set(&json, clients_of_status, migrate_clients_json(view));
     js_set(&json, evidence_of_status, evidence_json(status));

@@ -29,6 +29,10 @@ extern const member members_of_status[], members_of_register[], members_of_slots
 /** Show what is known of legacy clients, by source, and what each source can't show. */
 void migrate_show_sources(const migrate_traffic *traffic, FILE *out);
 
+/** Show in which phase the slots of a cluster are, and what to do if that isn't the namespace's. */
+void migrate_show_slots(const migrate_view *view, FILE *out);
+json_t *migrate_slots_json(const migrate_view *view);
+
 /** Show what blocks the phase; as JSON, null for a phase that does not exist. */
 void migrate_show_blockers(int to, const migrate_blockers *blockers, FILE *out);
 json_t *migrate_step_json(int to, const migrate_blockers *blockers);

@@ -241,12 +241,13 @@ static int check_users(step *step) {
 static void summarise(const step *step, char *to, size_t size) {
     const migrate_traffic *traffic = &step->traffic;
     char watched[DURATION_SHOWN], monitored[DURATION_SHOWN], received[DURATION_SHOWN];
-    int n = snprintf(to, size,
-                     "clients confirmed: %d; %lld stamps of tidelock's, %lld without a sidecar, "
-                     "%lld tokens",
-                     migrate_live_clients(&step->work->view),
-                     (long long)migrate_locks_ours(&step->locks),
-                     (long long)step->locks.strays.count, (long long)step->locks.tokens.count);
+    int n = snprintf(
+        to, size,
+        "clients confirmed: %d; %lld stamp%s of tidelock's, %lld without a sidecar, "
+        "%lld token%s",
+        migrate_live_clients(&step->work->view), (long long)migrate_locks_ours(&step->locks),
+        migrate_plural(migrate_locks_ours(&step->locks)), (long long)step->locks.strays.count,
+        (long long)step->locks.tokens.count, migrate_plural(step->locks.tokens.count));
 
     if (step->watches && n > 0 && (size_t)n < size)
         (void)snprintf(to + n, size - (size_t)n,

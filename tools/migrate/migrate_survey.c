@@ -458,8 +458,9 @@ static void read_keys(surveyor *surveyor) {
     if (survey->found.full)
         survey_unread(survey, "more than %d locks", FOUND_KEYS_MOST / 4 * 3);
     if (survey->found.dropped)
-        survey_unread(survey, "%lld keys of further patterns: more than %d patterns",
-                      (long long)survey->found.dropped, FOUND_FAMILIES);
+        survey_unread(survey, "%lld key%s of further patterns: more than %d patterns",
+                      (long long)survey->found.dropped, migrate_plural(survey->found.dropped),
+                      FOUND_FAMILIES);
 }
 
 /* ---- MONITOR ----------------------------------------------------------------------------------- */
@@ -563,8 +564,8 @@ static void monitor_node(surveyor *surveyor, const node *node, const skew_listen
     else if (listening.aborted)
         survey_unread(survey, "the rest of MONITOR of %s: %s", node->label, listening.message);
     if (listening.strange)
-        survey_unread(survey, "%lld lines of MONITOR of %s", (long long)listening.strange,
-                      node->label);
+        survey_unread(survey, "%lld line%s of MONITOR of %s", (long long)listening.strange,
+                      migrate_plural(listening.strange), node->label);
     survey->monitor_ms += listening.took_ms;
     judge_clocks(surveyor, node, &listening);
     skew_listen_end(&listening);
@@ -630,15 +631,27 @@ static void describe(const migrate_work *work, survey *survey) {
                    survey->by_cluster ? "a cluster" : work->migration.link.endpoint.label);
 }
 
+/* Without its register a namespace can be surveyed too; the message is on standard error. In a cluster a node may deny or
+ * lack those of its slots: its flaw says which. */
+static void read_register(migrate_work *work, survey *survey) {
+    survey->register_unread = (survey->by_cluster && migrate_link_lead(&work->migration)) ||
+                              migrate_read(&work->migration, &work->view);
+    if (survey->register_unread)
+        survey_unread(survey,
+                      survey->by_cluster ? "the registers of namespace %s"
+                                         : "the register of namespace %s, and its clients",
+                      survey->name);
+    else if (work->view.slots.unread > 0)
+        survey_unread(survey, "the registers of %d slot%s", work->view.slots.unread,
+                      migrate_plural(work->view.slots.unread));
+}
+
 static int run(migrate_work *work, survey *survey) {
     surveyor surveyor = {.work = work, .survey = survey};
     int status = 0;
 
     describe(work, survey);
-    /* Without its register a namespace can be surveyed too; the message is on standard error. */
-    survey->register_unread = !survey->by_cluster && migrate_read(&work->migration, &work->view);
-    if (survey->register_unread)
-        survey_unread(survey, "the register of namespace %s, and its clients", survey->name);
+    read_register(work, survey);
     status = find_nodes(&surveyor);
     status = status ? status : open_client(&surveyor);
     if (status == 0) {

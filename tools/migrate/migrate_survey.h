@@ -70,6 +70,9 @@ bool survey_counts(const found_family *family);
 /** May `init` be proposed: is it certain that there is no register? */
 bool survey_inits(const survey *survey);
 
+/** The slots' phase if the record of a cluster is lost, which `init` must name; else -1. */
+int survey_slots_phase(const survey *survey);
+
 /** "tidelock migrate init ..." for these locks, quoted for a shell; "" if no pattern fits. */
 const char *survey_init_line(char buf[SURVEY_LINE], const survey *survey,
                              const found_family *family);

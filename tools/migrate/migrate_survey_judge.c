@@ -25,9 +25,17 @@ bool survey_counts(const found_family *family) {
     return found_is_legacy(family) && !found_is_old(family);
 }
 
+static bool is_unregistered(const survey *survey) {
+    return !survey->view->reg.there && (!survey->register_unread || !GUARD(unread_register_may_be));
+}
+
 bool survey_inits(const survey *survey) {
-    return !survey->by_cluster && !survey->view->reg.there &&
-           (!survey->register_unread || !GUARD(unread_register_may_be));
+    return is_unregistered(survey) && survey->view->slots.unread == 0;
+}
+
+int survey_slots_phase(const survey *survey) {
+    int most = migrate_tally_most(&survey->view->slots);
+    return most >= PHASE_DRAIN ? most : -1;
 }
 
 /* ---- facts ------------------------------------------------------------------------------------- */
@@ -78,9 +86,9 @@ static void judge_commands(const survey *survey, migrate_blockers *ret) {
                        "%lld SETNX and GETSET of legacy clients were seen", (long long)takes);
     else
         (void)snprintf(blocker.what, sizeof blocker.what,
-                       "SETNX or GETSET ran %lld times meanwhile, and it is not known on which "
+                       "SETNX or GETSET ran %lld time%s meanwhile, and it is not known on which "
                        "keys",
-                       (long long)survey->calls);
+                       (long long)survey->calls, migrate_plural(survey->calls));
     if (!blocker.who[0])
         (void)snprintf(blocker.who, sizeof blocker.who, "not known");
     (void)snprintf(blocker.todo, sizeof blocker.todo, "%s",
@@ -92,20 +100,24 @@ static void judge_commands(const survey *survey, migrate_blockers *ret) {
 }
 
 static void raise_alarm(survey *survey) {
-    const migrate_register *reg = &survey->view->reg;
+    int phase = migrate_phase_of(survey->view);
     char who[MIGRATE_LIST_SIZE];
     int64_t takes = takes_of(survey, who);
 
-    if (reg->readable && reg->phase >= PHASE_DRAIN && takes > 0)
+    if (survey->view->reg.readable && phase >= PHASE_DRAIN && takes > 0)
         (void)snprintf(survey->alarm, sizeof survey->alarm,
                        "legacy clients lock keys of namespace %s in phase %d, where none may run: "
                        "%.120s: end them",
-                       survey->name, reg->phase, who);
+                       survey->name, phase, who);
 }
 
 /* Before init: could the namespace begin in each phase? */
 static void judge_beginning(survey *survey, const migrate_locks *locks) {
+    int only = survey_slots_phase(survey);
+
     for (int phase = 0; phase < PHASES; phase++) {
+        if (only >= 0 && phase != only)
+            continue;
         migrate_judge_init(survey->view, phase, locks, &survey->phase[phase]);
         if (phase >= PHASE_DRAIN)
             judge_commands(survey, &survey->phase[phase]);
@@ -113,18 +125,19 @@ static void judge_beginning(survey *survey, const migrate_locks *locks) {
     }
 }
 
-/* The neighbours of the register's phase. */
-static void judge_steps(survey *survey) {
-    int now = survey->view->reg.phase;
+static void judge_step(survey *survey, int phase) {
+    if (phase < 0 || phase >= PHASES)
+        return;
+    migrate_judge(survey->view, phase, &survey->registered, NULL, &survey->phase[phase]);
+    if (phase >= PHASE_DRAIN && phase == migrate_next_phase(survey->view))
+        judge_commands(survey, &survey->phase[phase]);
+    survey->judged[phase] = true;
+}
 
-    for (int phase = now - 1; phase <= now + 1; phase += 2) {
-        if (phase < 0 || phase >= PHASES)
-            continue;
-        migrate_judge(survey->view, phase, &survey->registered, NULL, &survey->phase[phase]);
-        if (phase >= PHASE_DRAIN && phase > now)
-            judge_commands(survey, &survey->phase[phase]);
-        survey->judged[phase] = true;
-    }
+/* The steps back and forward. In a cluster the latter may finish one to the present phase. */
+static void judge_steps(survey *survey) {
+    judge_step(survey, migrate_phase_of(survey->view) - 1);
+    judge_step(survey, migrate_next_phase(survey->view));
 }
 
 void survey_conclude(survey *survey) {
@@ -142,9 +155,9 @@ void survey_conclude(survey *survey) {
     survey->facts.delays = survey->heard.delays;
     survey_advise(&survey->facts, &survey->advice);
     raise_alarm(survey);
-    if (!survey->by_cluster && survey->view->reg.readable)
+    if (survey->view->reg.readable)
         judge_steps(survey);
-    else if (survey_inits(survey))
+    else if (is_unregistered(survey))
         judge_beginning(survey, &locks);
 }
 
@@ -219,6 +232,7 @@ static const char *show_option(char buf[DURATION_SHOWN], int64_t ms) {
 const char *survey_init_line(char buf[SURVEY_LINE], const survey *survey,
                              const found_family *family) {
     char pattern[NAMES_PATTERN], name[MIGRATE_NAME_MAX + 1], quoted[QUOTED];
+    int phase = survey_slots_phase(survey);
 
     buf[0] = '\0';
     (void)pattern_of(pattern, survey, family);
@@ -226,8 +240,9 @@ const char *survey_init_line(char buf[SURVEY_LINE], const survey *survey,
         !*names_quote(quoted, sizeof quoted, pattern))
         return buf;
     int n = snprintf(buf, SURVEY_LINE,
-                     "tidelock migrate init --namespace %s --keys %s --phase 1 --lease 30s",
-                     namespace_of(name, survey, family, pattern), quoted);
+                     "tidelock migrate init --namespace %s --keys %s --phase %d%s",
+                     namespace_of(name, survey, family, pattern), quoted,
+                     phase >= 0 ? phase : PHASE_BRIDGE, survey->by_cluster ? "" : " --lease 30s");
     if (n < 0 || n >= SURVEY_LINE)
         buf[0] = '\0';
     return buf;
@@ -270,14 +285,13 @@ const char *survey_client_line(char buf[SURVEY_LINE], const survey *survey,
     if (!pattern[0] || strlen(pattern) >= MIGRATE_KEYS_SIZE)
         return buf;
     (void)choice_of(choice, sizeof choice, pattern, namespace_of(name, survey, family, pattern));
-    if (!*names_quote(quoted, sizeof quoted, choice) && !survey->by_cluster)
+    if (!*names_quote(quoted, sizeof quoted, choice))
         return buf;
     show_dialect(dialect, sizeof dialect, survey, family);
     int n = snprintf(buf, SURVEY_LINE,
-                     "tidelock run --protocol %s%s%s --clock-skew-max %s --legacy-delay-max %s "
-                     "--legacy-ttl-min %s KEY -- COMMAND",
-                     survey->by_cluster ? "bridge" : "auto --namespace ",
-                     survey->by_cluster ? "" : quoted, dialect, show_option(skew, advice->skew_ms),
+                     "tidelock run --protocol auto --namespace %s%s --clock-skew-max %s "
+                     "--legacy-delay-max %s --legacy-ttl-min %s KEY -- COMMAND",
+                     quoted, dialect, show_option(skew, advice->skew_ms),
                      show_option(delay, advice->delay_ms), show_option(ttl, advice->ttl_ms));
     if (n < 0 || n >= SURVEY_LINE)
         buf[0] = '\0';

@@ -9,10 +9,6 @@
 
 #define SHOWN_MOST 20 /* patterns and clients in the text; JSON has all */
 
-static const char *plural(int64_t n) {
-    return n == 1 ? "" : "s";
-}
-
 /* ---- what was read ------------------------------------------------------------------------------- */
 
 static void show_read(const survey *survey, FILE *out) {
@@ -23,8 +19,9 @@ static void show_read(const survey *survey, FILE *out) {
     (void)fprintf(out, "survey of %s", survey->server);
     if (survey->masters != 1)
         (void)fprintf(out, ", %d masters", survey->masters);
-    (void)fprintf(out, "\n  read %s%lld%s keys%s%s in %s, %d a second at most",
+    (void)fprintf(out, "\n  read %s%lld%s key%s%s%s in %s, %d a second at most",
                   survey->whole ? "all " : "about ", (long long)survey->keys_read, all,
+                  migrate_plural(all[0] ? survey->keys_all : survey->keys_read),
                   survey->keys_given ? " for " : "", survey->keys_given ? survey->keys : "",
                   show_ms(took, survey->took_ms), survey->rate);
     if (survey->passes > 1)
@@ -47,7 +44,7 @@ static void show_samples(const char *what, const found_samples *samples, FILE *o
     if (samples->count > 0)
         (void)fprintf(out, "    %s: %s to %s, in %lld sample%s\n", what,
                       show_ms(least, samples->least_ms), show_ms(most, samples->most_ms),
-                      (long long)samples->count, plural(samples->count));
+                      (long long)samples->count, migrate_plural(samples->count));
 }
 
 /* "java (or jedis-lock, node-ms, which look the same): 12, such as jobs:a" */
@@ -72,15 +69,16 @@ static void show_pattern(const found_family *family, FILE *out) {
     found_samples lifetimes = found_lifetimes(family);
 
     (void)fprintf(out, "  %s\n    %lld stamp%s without a sidecar, %lld expired",
-                  shown_pattern(pattern, family), (long long)family->stamps, plural(family->stamps),
-                  (long long)family->over);
+                  shown_pattern(pattern, family), (long long)family->stamps,
+                  migrate_plural(family->stamps), (long long)family->over);
     if (family->left_most_ms > 0)
         (void)fprintf(out, "; the last ends in %s", show_ms(left, family->left_most_ms));
     if (family->takes)
         (void)fprintf(out, "; %lld SETNX and GETSET", (long long)family->takes);
     if (family->ours || family->tokens)
-        (void)fprintf(out, "; %lld stamps of tidelock's, %lld tokens", (long long)family->ours,
-                      (long long)family->tokens);
+        (void)fprintf(out, "; %lld stamp%s of tidelock's, %lld token%s", (long long)family->ours,
+                      migrate_plural(family->ours), (long long)family->tokens,
+                      migrate_plural(family->tokens));
     (void)fputc('\n', out);
     for (int i = 0; i < family->forms; i++)
         show_form(&family->form[i], out);
@@ -88,7 +86,7 @@ static void show_pattern(const found_family *family, FILE *out) {
         (void)fprintf(out, "    and more dialects\n");
     if (family->odd)
         (void)fprintf(out, "    odd: %lld value%s: %s\n", (long long)family->odd,
-                      plural(family->odd), family->oddity);
+                      migrate_plural(family->odd), family->oddity);
     show_samples("lifetime of a stamp", &lifetimes, out);
     show_samples("held", &family->holds, out);
     show_samples("still held after being found", &family->stays, out);
@@ -109,11 +107,14 @@ static void show_patterns(const survey *survey, FILE *out) {
         if (survey_counts(&survey->found.family[i]) && count++ < SHOWN_MOST)
             show_pattern(&survey->found.family[i], out);
     if (count > SHOWN_MOST)
-        (void)fprintf(out, "  and %d more patterns: --json has all\n", count - SHOWN_MOST);
+        (void)fprintf(out, "  and %d more pattern%s: --json has all\n", count - SHOWN_MOST,
+                      migrate_plural(count - SHOWN_MOST));
     if (count == 0)
         (void)fprintf(
-            out, "  none was seen in %lld keys within %s; that doesn't show that there is none%s\n",
-            (long long)survey->keys_read, show_ms(took, survey->took_ms + survey->monitor_ms),
+            out,
+            "  none was seen in %lld key%s within %s; that doesn't show that there is none%s\n",
+            (long long)survey->keys_read, migrate_plural(survey->keys_read),
+            show_ms(took, survey->took_ms + survey->monitor_ms),
             survey->monitor_ms ? "" : ": only --monitor sees locks that are held for a moment");
     if (survey->still)
         (void)fprintf(out, "  %lld of a sample kept their stamp throughout\n",
@@ -125,13 +126,14 @@ static void show_patterns(const survey *survey, FILE *out) {
         (void)fprintf(out,
                       "  %lld key%s, such as %s, fit no name of the register's keys %s: no step "
                       "looks at them\n",
-                      (long long)survey->outside, plural(survey->outside), survey->outside_key,
-                      shown_keys(keys, survey));
+                      (long long)survey->outside, migrate_plural(survey->outside),
+                      survey->outside_key, shown_keys(keys, survey));
 }
 
 static void show_other(const found_family *family, FILE *out) {
     (void)fprintf(out, "%lld token%s, %lld stamp%s of tidelock's", (long long)family->tokens,
-                  plural(family->tokens), (long long)family->ours, plural(family->ours));
+                  migrate_plural(family->tokens), (long long)family->ours,
+                  migrate_plural(family->ours));
     if (family->odd)
         (void)fprintf(out, "; %lld odd, which no client of tidelock shares: %s",
                       (long long)family->odd, family->oddity);
@@ -153,13 +155,14 @@ static void show_others(const survey *survey, FILE *out) {
             (void)fprintf(out,
                           "%lld time%s, all over for more than an hour: left over by a dead "
                           "service, or no lock%s\n",
-                          (long long)family->stamps, plural(family->stamps),
-                          plural(family->stamps));
+                          (long long)family->stamps, migrate_plural(family->stamps),
+                          migrate_plural(family->stamps));
         else
             show_other(family, out);
     }
     if (count > SHOWN_MOST)
-        (void)fprintf(out, "  and %d more patterns: --json has all\n", count - SHOWN_MOST);
+        (void)fprintf(out, "  and %d more pattern%s: --json has all\n", count - SHOWN_MOST,
+                      migrate_plural(count - SHOWN_MOST));
 }
 
 /* ---- clients ------------------------------------------------------------------------------------- */
@@ -225,7 +228,7 @@ static void show_user(const survey *survey, const heard_user *user, FILE *out) {
         (void)fprintf(out, " (%s %s)", row->library, row->version[0] ? row->version : "?");
     if (row->user[0])
         (void)fprintf(out, " as user %s", row->user);
-    (void)fprintf(out, ": %d connection%s", user->connections, plural(user->connections));
+    (void)fprintf(out, ": %d connection%s", user->connections, migrate_plural(user->connections));
     if (row->command[0])
         (void)fprintf(out, ", last command %s", row->command);
     else if (user->takes)
@@ -249,8 +252,10 @@ static void show_users(const survey *survey, FILE *out) {
         (void)fprintf(out, "  and more: --json has up to %d connections\n", HEARD_CLIENTS);
     if (count == 0)
         (void)fprintf(out, "  none was seen\n");
-    (void)fprintf(out, "  of %lld connections %lld last sent a command that tidelock never sends\n",
-                  (long long)survey->heard.connections, (long long)survey->heard.others);
+    (void)fprintf(out,
+                  "  of %lld connection%s %lld last sent a command that tidelock never sends\n",
+                  (long long)survey->heard.connections, migrate_plural(survey->heard.connections),
+                  (long long)survey->heard.others);
 }
 
 /* ---- clocks and values --------------------------------------------------------------------------- */
@@ -265,8 +270,8 @@ static void show_clock(const survey *survey, const survey_clock *clock, FILE *ou
         (void)fprintf(out, ": not known");
     if (survey->by_cluster)
         (void)fprintf(out, " %s", clock->server);
-    (void)fprintf(out, ", by %lld stamp%s (%s)\n", (long long)clock->stamps, plural(clock->stamps),
-                  clock->detail);
+    (void)fprintf(out, ", by %lld stamp%s (%s)\n", (long long)clock->stamps,
+                  migrate_plural(clock->stamps), clock->detail);
 }
 
 static void show_clocks(const survey *survey, FILE *out) {
@@ -300,26 +305,27 @@ static void show_advice(const survey *survey, FILE *out) {
 static void show_phases(const survey *survey, FILE *out) {
     const migrate_register *reg = &survey->view->reg;
     char keys[MIGRATE_KEYS_SIZE];
+    int phase = migrate_phase_of(survey->view);
 
-    if (survey->by_cluster)
-        return;
     if (survey->register_unread)
         (void)fprintf(out, "\nwhether namespace %s is registered is not known\n", survey->name);
     else if (reg->readable)
-        (void)fprintf(out, "\nnamespace %s is in phase %d (%s), keys %s\n", survey->name,
-                      reg->phase, migrate_phase_name(reg->phase), shown_keys(keys, survey));
+        (void)fprintf(out, "\nnamespace %s is in phase %d (%s), keys %s\n", survey->name, phase,
+                      migrate_phase_name(phase), shown_keys(keys, survey));
     else if (reg->there)
         (void)fprintf(out, "\nnamespace %s has a register that can't be read\n", survey->name);
     else
         (void)fprintf(out,
                       "\nnamespace %s is not registered; it could begin, by what was seen, in\n",
                       survey->name);
+    if (survey->view->by_slots)
+        migrate_show_slots(survey->view, out);
     if (survey->alarm[0])
         (void)fprintf(out, "alarm: %s\n", survey->alarm);
     for (int i = 0; i < PHASES; i++)
         if (survey->judged[i])
             migrate_show_blockers(i, &survey->phase[i], out);
-    if (!reg->there || reg->phase < PHASE_DRAIN)
+    if (!reg->there || phase < PHASE_DRAIN)
         (void)fprintf(out, "  (phases 2 and 3 require that no legacy client runs; no survey can "
                            "show that)\n");
 }
@@ -339,7 +345,7 @@ static void show_commands(const survey *survey, FILE *out) {
     (void)fprintf(out, "\nnext\n");
     if (survey->by_cluster)
         (void)fprintf(out, "  (see RUNBOOK.md, \"In a Redis Cluster\")\n");
-    else if (survey_inits(survey))
+    if (survey_inits(survey))
         (void)fprintf(out, "  (check each pattern: it must match all names of the locks, also of "
                            "those that were not seen, and no other)\n");
     if (survey->keys_given)
@@ -374,7 +380,7 @@ void survey_show(const survey *survey, FILE *out) {
     M(of, server, "the server, or \"a cluster\"")                                                  \
     M(of, masters, "how many masters were read")                                                   \
     M(of, namespace, "the namespace")                                                              \
-    M(of, registered, "true: it has a register; null: not known, or a cluster")                    \
+    M(of, registered, "true: it has a register; null: not known")                                  \
     M(of, keys, "the pattern of the keys that were read")                                          \
     M(of, keys_read, "about how many keys were read, of all names")                                \
     M(of, keys_all, "how many keys there are, or null")                                            \
@@ -398,6 +404,7 @@ MEMBERS(survey, SURVEY_MEMBERS);
     M(of, legacy_ttl_min, "the proposed T, likewise")                                              \
     M(of, warning, "what these values can't cover, or null")                                       \
     M(of, alarm, "legacy clients that lock in a phase where none may run, or null")                \
+    M(of, slots, "of a cluster: an object, as in *status*; else null")                             \
     M(of, phases, "the phases that are next, or in which it could begin: as _next_ of *status*")
 MEMBERS(surveyed, SURVEYED_MEMBERS);
 
@@ -606,8 +613,7 @@ json_t *survey_json(const survey *survey) {
 
     js_set(&json, namespace_of_survey, js_text(survey->name));
     js_set(&json, registered_of_survey,
-           survey->register_unread || survey->by_cluster ? json_null()
-                                                         : json_boolean(survey->view->reg.there));
+           survey->register_unread ? json_null() : json_boolean(survey->view->reg.there));
     js_set(&json, keys_of_survey, js_text(survey->keys));
     js_set(&json, keys_read_of_survey, json_integer(survey->keys_read));
     js_set(&json, keys_all_of_survey, js_known(survey->keys_all));
@@ -629,6 +635,7 @@ json_t *survey_json(const survey *survey) {
     js_set(&json, legacy_ttl_min_of_surveyed, suggestion_json(advice->ttl_ms, advice->ttl_why));
     js_set(&json, warning_of_surveyed, text_json(advice->warning));
     js_set(&json, alarm_of_surveyed, text_json(survey->alarm));
+    js_set(&json, slots_of_surveyed, migrate_slots_json(survey->view));
     js_set(&json, phases_of_surveyed, phases_json(survey));
     return json;
 }

@@ -177,9 +177,9 @@ static int remove_all(migrate_work *work, sweep *sweep) {
         if (i == TURNS_MOST)
             return fail(
                 STATUS_UNAVAILABLE,
-                "migrate sweep: the cluster's nodes don't agree on who has %u keys: sweep again "
+                "migrate sweep: the cluster's nodes don't agree on who has %u key%s: sweep again "
                 "when they agree",
-                elsewhere.away);
+                elsewhere.away, migrate_plural(elsewhere.away));
         status = turn(work, &elsewhere);
         if (status == 0)
             status = remove_here(work, sweep, &elsewhere);
