@@ -2,9 +2,10 @@
 """The requests of both sides are the same, in each phase and situation; times, tokens and who sends apart.
 
 Usage: wire.py PORT GEN LIBRARY_COMMAND -- CLASS_COMMAND
-GEN has the scripts' texts; each command reads "WHAT KEY" and prints yes or no; its last argument is the namespace.
+The server on PORT may be the one node of a cluster. GEN has the scripts' texts; each command reads "WHAT KEY" and prints yes or no; its last argument is the namespace.
 """
 import hashlib
+import itertools
 import os
 import re
 import socket
@@ -13,9 +14,11 @@ import sys
 import time
 
 import redis
+from redis.crc import key_slot
 
 M_MS, T_MS = 100, 1000
 LIMIT_S = 30
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def names(gen):
@@ -45,6 +48,28 @@ def check_stamp(args):
     for value, until in zip(args, args[2:]):
         if re.fullmatch(r"\d{13}", value) and until.startswith("@"):
             assert int(until[1:]) == (int(value) + M_MS) * 1000, args
+
+
+def tag_of(slot):
+    """The shortest text with this slot, and of these the first."""
+    texts = ("".join(letters) for length in (1, 2, 3) for letters in itertools.product(LETTERS, repeat=length))
+    return next(text for text in texts if key_slot(text.encode()) == slot)
+
+
+class Registers:
+    """Those of a namespace: on one server it has one, in a cluster each slot has one."""
+
+    def __init__(self, server, namespace, phase):
+        self.server, self.namespace, self.phase = server, namespace, phase
+        self.cluster = server.info("cluster")["cluster_enabled"] == 1
+        if not self.cluster:
+            server.hset(f"tidelock:phase:{{{namespace}}}", mapping={"phase": phase, "epoch": phase + 1, "lease_ms": 2000,
+                                                                    "since": 0, "keys": "*"})
+
+    def cover(self, key):
+        if self.cluster and self.phase is not None:
+            tag = tag_of(key_slot(key.encode()))
+            self.server.set(f"tidelock:phase:slot:{{{tag}}}:{self.namespace}", f"{self.phase} 1700000000000000")
 
 
 class Monitor:
@@ -90,9 +115,9 @@ def script_of(words, scripts):
     return scripts.get(sha1, "another script")
 
 
-def play(command, port, scripts, server, namespace, phase, epoch):
+def play(command, port, scripts, server, namespace, phase):
     """What one side sends in each situation: lists of (situation, reply, requests)."""
-    side, story = Side(command + [namespace], port), []
+    registers, side, story = Registers(server, namespace, phase), Side(command + [namespace], port), []
 
     def row_of(words):
         check_stamp(words)
@@ -104,6 +129,7 @@ def play(command, port, scripts, server, namespace, phase, epoch):
         return row
 
     def step(situation, what, key):
+        registers.cover(key)
         said = side.act(what, key)
         mark, seen = f"mark:{time.monotonic_ns()}", []
         server.get(mark)
@@ -111,8 +137,10 @@ def play(command, port, scripts, server, namespace, phase, epoch):
             row = row_of(words)
             # Each may read the phase by itself in between. The library is notified of a change, and renews at once. A script
             # that the server doesn't know is sent again.
-            # The class asks for the kind of server by a script of its own, without keys.
-            if row[0] != "renew" and row != ["another script", "0"] and (row[0] != "phase" or not story):
+            # The class asks for the kind of server, and for a slot's register and time, by scripts of one key and no arguments.
+            # In a cluster the library asks for neither: it learns the register from the reply to its first acquire.
+            of_the_class = row[0] == "another script" and row[1] == "1" and len(row) == 3
+            if row[0] != "renew" and not of_the_class and (row[0] != "phase" or not story):
                 seen += [row] if seen[-1:] != [row] else []
         story.append((situation, said, seen))
 
@@ -120,8 +148,10 @@ def play(command, port, scripts, server, namespace, phase, epoch):
         rows = (row_of(words) for words in iter(lambda: side.next("no mark"), None))
         story.append((situation, "", next(row for row in rows if row[0] == script)))
 
-    server.hset(f"tidelock:phase:{{{namespace}}}", mapping={"phase": phase, "epoch": epoch, "lease_ms": 2000, "since": 0,
-                                                             "keys": "*"})
+    if registers.cluster:
+        step("a lock by which the register becomes known", "lock", "first")
+        step("its release", "release", "first")
+        story.clear()
     step("a free lock", "lock", "free")
     step("its release", "release", "free")
     server.set("held", "another's")
@@ -133,10 +163,10 @@ def play(command, port, scripts, server, namespace, phase, epoch):
     step("a lock with a stamp that has expired", "lock", "stamped")
     server.delete("stamped")
     step("a release of what was deleted", "release", "stamped")
-    server.delete("a}b{c}d", "tag")
+    server.delete("a}b{c}d")
     step("a key with a tag", "lock", "a}b{c}d")
     step("its release", "release", "a}b{c}d")
-    if phase < 3:
+    if phase != 3:
         step("a lock that is renewed", "keep", "renewed")
         on_its_own("its renewal", "renew")
         step("its release", "release", "renewed")
@@ -150,8 +180,9 @@ def main():
     middle = rest.index("--")
     server, scripts = redis.Redis(port=port), names(gen)
     assert len(scripts) > 10, "no scripts"
-    for phase in range(4):
-        library, java = (play(side, port, scripts, server, f"phase{phase}", phase, phase + 1)
+    phases = [0, 1, 2, 3, None] if server.info("cluster")["cluster_enabled"] == 1 else range(4)
+    for phase in phases:
+        library, java = (play(side, port, scripts, server, f"phase{phase}", phase)
                          for side in (rest[:middle], rest[middle + 1:]))
         for ours, theirs in zip(library, java, strict=True):
             if ours != theirs:

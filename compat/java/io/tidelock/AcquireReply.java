@@ -2,10 +2,12 @@ package io.tidelock;
 
 /** A reply of acquire.lua. As tl__sidecar_acquired(). */
 final class AcquireReply {
+    static final long DIFFERS = -6; // the register of the slot does; nothing was changed
+
     private static final long FENCE_END = 1L << 53;
 
     final long status;
-    final String value; // K's; null: it is absent, or no text
+    final String value; // K's; null: it is absent, or no text. To a condition that does not hold: what is there
     final long leftMs;
     final long serverUs;
     final long fence;
@@ -21,7 +23,7 @@ final class AcquireReply {
         known = usual || Reply.number(Reply.item(reply, 7)) == 1;
         if (!usual && Reply.number(Reply.item(reply, 6)) != 1)
             throw new TidelockException("the server is older than Redis 3.2: it can't check how late a request is");
-        if (status < -2 || status > 1 || (status == 1 && (fence < 1 || fence >= FENCE_END)))
+        if ((status < -2 && status != DIFFERS) || status > 1 || (status == 1 && (fence < 1 || fence >= FENCE_END)))
             throw Reply.malformed();
     }
 

@@ -20,6 +20,7 @@ final class Entry {
     long before; // so many are before it
     Proof proof; // null: it isn't its turn
     long fence;
+    String found; // what the register of the slot holds, which isn't what was expected; null: it is
     boolean isSpent; // somebody has released this token
 
     Entry(Rules rules, Keys keys, byte[] token, String owner) {
@@ -33,9 +34,10 @@ final class Entry {
         return rules.lifetimeMs + "?"; // nobody but this waiter may set the key: it acts under a lease
     }
 
-    Request request(ServerClock clock, Moment now, long limitNs) {
-        return new Request(Script.JOIN, keys.all()).add(token).add(lifetime()).add(clock.earliestUs(now, limitNs))
+    Request request(ServerClock clock, Moment now, long limitNs, String condition) {
+        Request request = new Request(Script.JOIN, condition == null ? keys.all() : keys.all(rules)).add(token).add(lifetime()).add(clock.earliestUs(now, limitNs))
             .add(owner).add(FENCES).add("poll").add(place.isEmpty() ? "" : place + " " + seenUs);
+        return condition == null ? request : request.add("").add(condition);
     }
 
     /** As it is in the queue; empty: not known, or in none. */
@@ -47,6 +49,9 @@ final class Entry {
     long judge(Object reply, Moment asked) {
         long status = Reply.number(Reply.item(reply, 0));
         proof = null;
+        found = status == AcquireReply.DIFFERS ? Reply.text(Reply.item(reply, 1)) : null;
+        if (found != null)
+            return 0;
         if (status == -3)
             throw new TidelockException("the server is older than Redis 3.2: it has no queue");
         if (status < -2 || status > 1)

@@ -118,8 +118,9 @@ final class Keeper implements Runnable {
 
     // ---- the phase ----
 
+    /** A cluster's registers aren't read before they are needed. */
     private synchronized long readNs(Moment now) {
-        long freshNs = server.lease().freshNs(rules, now);
+        long freshNs = server.isCluster() ? Long.MAX_VALUE : server.register.lease().freshNs(rules, now);
         return nextRead == null ? freshNs : Math.max(freshNs, nextRead.leftNs(now));
     }
 
@@ -132,7 +133,7 @@ final class Keeper implements Runnable {
     private void read() {
         boolean done = false;
         try {
-            server.readPhase();
+            server.register.readPhase();
             done = true;
         } catch (TidelockException e) {
             // again a little later
@@ -167,11 +168,15 @@ final class Keeper implements Runnable {
             plan(hold, kept ? PARTS : SOON_PARTS);
     }
 
-    /** A holder follows the phase, too: its stamp becomes a token. But no renewal waits for a register. */
+    /**
+     * A holder follows the phase, too: its stamp becomes a token. But no renewal waits for a register. In a cluster, where
+     * no lease was read, a stamp stays one: a renewal has no condition.
+     */
     private boolean renew(Hold hold) {
-        Lease lease = server.lease();
+        Lease lease = server.register.lease();
         boolean drains = !hold.proof().isToken && lease.phase >= Lease.DRAIN && lease.lasts(rules, Moment.now());
-        Renewal renewal = new Renewal(rules, hold.keys, hold.token, server.owner, hold.fence, hold.proof(), drains);
+        Renewal renewal = new Renewal(rules, hold.keys, hold.token, server.owner, hold.fence, hold.proof(), drains,
+            server.isCluster());
         for (;;) {
             Moment asked = Moment.now();
             long limitNs = Math.min(rules.attemptMs * Rates.NS_PER_MS, hold.leftNs(asked) / PARTS);
@@ -179,10 +184,10 @@ final class Keeper implements Runnable {
                 limitNs = Math.min(limitNs, lease.leftNs(rules, asked));
             if (limitNs <= 0 || hold.isEnded())
                 return false;
-            Object reply = server.send(renewal.request(server.clock(), asked, limitNs));
+            Object reply = server.send(renewal.request(server.clock(hold.keys), asked, limitNs));
             Moment received = Moment.now();
             Renewal.Outcome outcome = renewal.judge(reply, asked, received);
-            server.learn(renewal.serverUs, asked, received);
+            server.learn(hold.keys, renewal.serverUs, asked, received);
             if (outcome == Renewal.Outcome.AGAIN)
                 continue;
             if (outcome == Renewal.Outcome.KEPT)

@@ -14,6 +14,7 @@ final class Keys {
     final byte[] sidecar;
     final byte[] counter;
     final byte[] line;
+    final int slot; // of a cluster
 
     Keys(String name) {
         key = Rules.bytes(name);
@@ -21,7 +22,8 @@ final class Keys {
             throw new IllegalArgumentException("a key has 1 to " + MOST + " bytes, not " + key.length);
         boolean after = find(key, 0, '}') >= 0;
         sidecar = after ? join(key, ":tidelock") : join(Rules.bytes("tidelock:{"), name + "}");
-        counter = Rules.bytes("tidelock:fence:{" + tag(slot(key)) + "}");
+        slot = slot(key);
+        counter = Rules.bytes("tidelock:fence:{" + tag(slot) + "}");
         line = join(sidecar, ":line");
     }
 
@@ -31,6 +33,20 @@ final class Keys {
 
     List<byte[]> all() {
         return Arrays.asList(key, sidecar, counter, line);
+    }
+
+    /** With the register of the slot. */
+    List<byte[]> all(Rules rules) {
+        return Arrays.asList(key, sidecar, counter, line, register(rules));
+    }
+
+    byte[] register(Rules rules) {
+        return Rules.bytes("tidelock:phase:slot:{" + tag(slot) + "}:" + rules.namespace);
+    }
+
+    /** Are all of these keys in one slot? Not where the name has a '}', but no tag. */
+    boolean areInOneSlot() {
+        return isTagged(key) || find(key, 0, '}') < 0;
     }
 
     private static byte[] join(byte[] head, String tail) {
@@ -57,10 +73,15 @@ final class Keys {
         return crc;
     }
 
+    private static boolean isTagged(byte[] key) {
+        int open = find(key, 0, '{');
+        return open >= 0 && find(key, open + 1, '}') > open + 1;
+    }
+
     static int slot(byte[] key) {
-        int open = find(key, 0, '{'), close = open < 0 ? -1 : find(key, open + 1, '}');
-        boolean tagged = close > open + 1;
-        return crc16(key, tagged ? open + 1 : 0, tagged ? close : key.length) % SLOTS;
+        boolean tagged = isTagged(key);
+        int open = tagged ? find(key, 0, '{') : -1;
+        return crc16(key, open + 1, tagged ? find(key, open, '}') : key.length) % SLOTS;
     }
 
     /** The shortest text of letters and digits that has this slot, and of these the first. */

@@ -7,10 +7,7 @@ import java.util.List;
  * The phase of a namespace, as its register said, and for how long a client may act by it. As compat/phase/phase.c.
  * A lease counts from before the request that read it: a change of the register waits for leases to end.
  */
-final class Lease {
-    static final int NONE = -1;
-    static final int DRAIN = 2;
-    static final int TOKEN = 3;
+final class Lease implements Phase {
     static final Lease UNREAD = new Lease(NONE, 0, 0, new Limit(new Moment(0, 0), 0), null);
 
     final int phase; // NONE: there is no register
@@ -61,7 +58,7 @@ final class Lease {
         return new Lease((int) phaseRead, epochRead, lease, until, received);
     }
 
-    private static TidelockException refused(Rules rules, String why) {
+    static TidelockException refused(Rules rules, String why) {
         return new TidelockException("namespace " + rules.namespace + ": " + why
             + "; see `tidelock migrate status --namespace " + rules.namespace + "`");
     }
@@ -76,7 +73,8 @@ final class Lease {
      * For how long requests may be executed by this phase, ns. It spares M: another server may have taken over, with
      * a clock that is behind the one that was asked.
      */
-    long leftNs(Rules rules, Moment now) {
+    @Override
+    public long leftNs(Rules rules, Moment now) {
         return reported == null ? 0 : until.leftNs(now) - rules.skewMs * Rates.NS_PER_MS;
     }
 
@@ -92,8 +90,13 @@ final class Lease {
         return reported == null ? 0 : lease / 3 - now.mostNsSince(reported);
     }
 
-    /** The phase to act by. */
-    int acts() {
-        return phase == NONE ? (int) Rules.FALLBACK : phase;
+    @Override
+    public int acts() {
+        return phase == NONE ? Rules.FALLBACK : phase;
+    }
+
+    @Override
+    public String condition() {
+        return null;
     }
 }

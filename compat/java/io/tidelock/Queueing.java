@@ -21,16 +21,21 @@ final class Queueing {
     }
 
     /** Null: it isn't this waiter's turn. */
-    Hold look(Lease lease) {
+    Hold look(Phase phase) {
         Moment asked = Moment.now();
-        long limitNs = Math.min(rules.attemptMs * Rates.NS_PER_MS, lease.leftNs(rules, asked));
+        long limitNs = Math.min(rules.attemptMs * Rates.NS_PER_MS, phase.leftNs(rules, asked));
         if (limitNs <= 0)
             throw new TidelockException("no time is left for another request");
         boolean before = doubted;
         doubted = true;
-        Object reply = server.send(entry.request(server.clock(), asked, limitNs));
-        server.learn(entry.judge(reply, asked), asked, Moment.now());
+        Object reply = server.send(entry.request(server.clock(keys), asked, limitNs, phase.condition()));
+        long serverUs = entry.judge(reply, asked);
         doubted = before;
+        if (entry.found != null) {
+            server.differs(keys, entry.found);
+            return null;
+        }
+        server.learn(keys, serverUs, asked, Moment.now());
         if (entry.proof == null)
             return null;
         Hold hold = new Hold(rules, keys, entry.token, entry.fence, entry.proof, asked, doubted);

@@ -13,6 +13,7 @@ final class Renewal {
     private final long fence;
     private final Proof before;
     private final boolean writesToken;
+    private final boolean inCluster;
 
     private String expected; // a racing loser's stamp, which ours replaces
     private int rounds;
@@ -22,7 +23,8 @@ final class Renewal {
     long serverUs;
 
     /** `drains`: the phase turns stamps into tokens. */
-    Renewal(Rules rules, Keys keys, byte[] token, String owner, long fence, Proof before, boolean drains) {
+    Renewal(Rules rules, Keys keys, byte[] token, String owner, long fence, Proof before, boolean drains,
+            boolean inCluster) {
         this.rules = rules;
         this.keys = keys;
         this.token = token;
@@ -30,12 +32,13 @@ final class Renewal {
         this.fence = fence;
         this.before = before;
         this.writesToken = drains || before.isToken;
+        this.inCluster = inCluster;
     }
 
     Request request(ServerClock clock, Moment now, long limitNs) {
-        Writes writes = Writes.of(rules, token, clock, now, expected == null ? null : before, writesToken);
+        Writes writes = Writes.of(rules, token, clock, now, expected == null ? null : before, writesToken, inCluster);
         if (expected != null)
-            return Attempt.request(keys, token, owner, writes, expected, clock, now, limitNs);
+            return Attempt.request(keys.all(), token, owner, writes, expected, false, clock, now, limitNs);
         return new Request(Script.RENEW, keys.two()).add(clock.earliestUs(now)).add(SIDECAR_MS).add(owner).add(token)
             .add(writes.value).add(writes.pxMs).add(writes.until).add(fence).add(clock.earliestUs(now, limitNs))
             .add(clock.latestUs(now));

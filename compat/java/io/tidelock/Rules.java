@@ -4,7 +4,7 @@ import java.nio.charset.StandardCharsets;
 
 /** The options, checked. Each margin is that of compat/stamp/stamp_rules.c. */
 final class Rules {
-    static final long FALLBACK = 1; // without a register: the bridge
+    static final int FALLBACK = 1; // without a register: the bridge
 
     private static final long MARGIN_MOST_MS = 3600000;
     private static final long LIFETIME_LEAST_MS = 10;
@@ -12,6 +12,7 @@ final class Rules {
     private static final long LEASE_LEAST_MS = 100;
     private static final long LEASE_MOST_MS = 3600000;
     private static final long GRACE_MS = 3600000;
+    private static final long SLOT_GRACE_MS = 2000;
     private static final int SERVICE_MOST = 63;
 
     final long skewMs;
@@ -66,9 +67,12 @@ final class Rules {
         return plain.substring(0, Math.min(plain.length(), SERVICE_MOST));
     }
 
-    /** K's own lifetime for a stamp: it only collects garbage. */
-    long garbageMs() {
-        return lifetimeMs + Math.max(10 * lifetimeMs, GRACE_MS);
+    /**
+     * K's own lifetime for a stamp that ends in so long: it only collects garbage. In a cluster a release may be in vain for
+     * as long as a slot is being moved: there K expires soon after the stamp is free for all.
+     */
+    long garbageMs(long leftMs, boolean inCluster) {
+        return inCluster ? leftMs + skewMs + delayMs + SLOT_GRACE_MS : lifetimeMs + Math.max(10 * lifetimeMs, GRACE_MS);
     }
 
     /** For how long a fresh acquire counts at most: a racing loser may have left its own, earlier stamp. */

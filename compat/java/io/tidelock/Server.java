@@ -1,23 +1,22 @@
 package io.tidelock;
 
 import java.lang.management.ManagementFactory;
-import java.util.Arrays;
 import java.util.Collections;
-import java.util.List;
 import java.util.UUID;
+import java.util.regex.Pattern;
 
-/** The server, and what is known of it: its clock and the lease on the phase. All requests are sent here. */
+/** The server, or the cluster: all requests are sent here. What is known of its phase and clock is in one of two forms. */
 final class Server {
-    private static final int READS_MOST = 3;
+    private static final Pattern MOVES = Pattern.compile("\\b(TRYAGAIN|ASK [0-9])");
+    private static final Pattern MOVED = Pattern.compile("\\bMOVED [0-9]");
 
     final String owner; // "host pid service"
+    final Register register; // of one server
 
     private final Eval redis;
     private final Rules rules;
-    private final byte[] id = token();
-    private final String record;
-    private ServerClock clock;
-    private Lease lease = Lease.UNREAD;
+    private final Slots slots; // of a cluster
+    private volatile Boolean cluster; // null: it isn't known whether it is one
 
     Server(Eval redis, Rules rules) {
         String[] process = ManagementFactory.getRuntimeMXBean().getName().split("@", 2); // "pid@host"
@@ -26,7 +25,8 @@ final class Server {
         this.redis = redis;
         this.rules = rules;
         owner = host.substring(0, Math.min(host.length(), 255)) + " " + pid + " " + rules.service;
-        record = Script.resource("version").trim() + "-java " + owner;
+        register = new Register(this, rules);
+        slots = new Slots(this, rules);
     }
 
     /** 122 random bits: no two holds have the same. */
@@ -38,67 +38,60 @@ final class Server {
         try {
             return redis.eval(request.script.text, request.keys, Collections.unmodifiableList(request.args));
         } catch (RuntimeException e) {
-            throw new TidelockException("the server refused or gave no reply: " + e.getMessage(), e);
+            throw new TidelockException(why(String.valueOf(e.getMessage())), e);
         }
     }
 
-    synchronized ServerClock clock() {
-        return clock;
+    private static String why(String error) {
+        if (MOVES.matcher(error).find())
+            return "the key's slot is being moved, and no lock is acquired there until it has moved: " + error;
+        if (MOVED.matcher(error).find())
+            return "the Eval must use its library's client for a Redis Cluster: " + error;
+        return "the server refused or gave no reply: " + error;
     }
 
-    synchronized Lease lease() {
-        return lease;
+    /** A phase to act by now, and with it a fresh idea of the server's time. */
+    Phase usablePhase(Keys keys) {
+        if (cluster == null)
+            cluster = askKind(keys);
+        return cluster ? slots.usable(keys) : register.usableLease();
     }
 
-    synchronized void learn(long us, Moment asked, Moment received) {
+    /** A failure to know it is an exception: on a cluster's node an acquire without a condition knows no phase. */
+    private boolean askKind(Keys keys) {
+        String kind = Reply.text(send(new Request(Script.KIND, Collections.singletonList(keys.key))));
+        if (!"0".equals(kind) && !"1".equals(kind))
+            throw new TidelockException("permit INFO, by which this class knows a node of a Redis Cluster; it says: " + kind);
+        if (kind.equals("1"))
+            register.refuse();
+        return kind.equals("1");
+    }
+
+    /** Known from the first acquire on. */
+    boolean isCluster() {
+        return Boolean.TRUE.equals(cluster);
+    }
+
+    /** The register of the key's slot differs from what an acquire expected. */
+    Phase differs(Keys keys, String reads) {
+        return slots.learn(keys, reads);
+    }
+
+    /** The clock of the server that has this key. */
+    ServerClock clock(Keys keys) {
+        return isCluster() ? slots.clock(keys) : register.clock();
+    }
+
+    void learn(Keys keys, long us, Moment asked, Moment received) {
         ServerClock read = new ServerClock(us, asked, received);
-        clock = clock == null ? read : clock.newer(read);
+        if (isCluster())
+            slots.learn(keys, read);
+        else
+            register.learn(read);
     }
 
-    /** A lease to act by now, and with it a fresh idea of the server's time. Reads the register if it must. */
-    Lease usableLease() {
-        for (int i = 0; i < READS_MOST && !isUsable(); i++)
-            readPhase();
-        if (!isUsable())
-            throw new TidelockException("namespace " + rules.namespace + ": the reply with its phase came too late");
-        return lease();
-    }
-
-    private synchronized boolean isUsable() {
-        Moment now = Moment.now();
-        return lease.lasts(rules, now) && !clock.isOutdated(now, rules.attemptMs * Rates.NS_PER_MS);
-    }
-
-    void readPhase() {
-        if (lease() == Lease.UNREAD)
-            refuseCluster();
-        Moment asked = Moment.now();
-        Lease known = lease();
-        Request request = new Request(Script.PHASE, Lease.keys(rules));
-        request.args.addAll(known.args(rules, id, record, clock(), asked));
-        Object reply = send(request);
-        keep(reply, asked, Moment.now());
-    }
-
-    /** This class asks for no phase by slot, and in a cluster a request that an ASK led on may make a second holder. */
-    private void refuseCluster() {
-        String kind = Reply.text(send(new Request(Script.KIND, Collections.<byte[]>emptyList())));
-        if (kind != null && kind.contains("cluster_enabled:1"))
-            throw new TidelockException("the server is a node of a Redis Cluster, which the drop-in for Java doesn't support");
-        if (kind != null && kind.startsWith("denied: "))
-            throw new TidelockException("permit INFO, by which this class knows the node of a Redis Cluster; " + kind);
-    }
-
-    private synchronized void keep(Object reply, Moment asked, Moment received) {
-        learn(Reply.timeUs(reply, 3), asked, received);
-        Lease read = lease.read(rules, reply, asked, received);
-        if (read != null)
-            lease = lease.newer(read, received);
-    }
-
-    /** Remove this client's record. One that stays is void after three leases. */
-    void leave() {
-        List<byte[]> clients = Arrays.asList(Lease.keys(rules).get(1));
-        send(new Request(Script.LEAVE, clients).add(id));
+    /** As last read, of a cluster's slots the latest; NONE: there is no register, or none was read. */
+    int phase() {
+        return isCluster() ? slots.phase() : register.lease().phase;
     }
 }

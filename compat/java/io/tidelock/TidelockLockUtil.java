@@ -132,7 +132,7 @@ public final class TidelockLockUtil implements AutoCloseable {
 
     /** The phase of the namespace, as last read: 0 to 3; -1: it has no register, or none was read yet. */
     public int phase() {
-        return server.lease().phase;
+        return server.phase();
     }
 
     /** Why the last release() of this thread was false; null: it was true. */
@@ -149,10 +149,10 @@ public final class TidelockLockUtil implements AutoCloseable {
         closed = true;
         boolean ended = keeper.close();
         undo.run(true);
-        if (!ended || calls.get() > 0 || !undo.isEmpty() || server.lease() == Lease.UNREAD)
+        if (!ended || calls.get() > 0 || !undo.isEmpty() || server.register.lease() == Lease.UNREAD)
             return;
         try {
-            server.leave();
+            server.register.leave();
         } catch (TidelockException e) {
             // the record is void after three leases
         }
@@ -163,6 +163,7 @@ public final class TidelockLockUtil implements AutoCloseable {
         private final String name;
         private final Keys keys;
         private final boolean waits;
+        private Phase phase;
         private Queueing queueing; // null: it has no entry in the queue
         private long pauseMs;
         private int looksInVain;
@@ -184,19 +185,19 @@ public final class TidelockLockUtil implements AutoCloseable {
         }
 
         private boolean acquire() {
-            Lease lease = server.usableLease();
+            phase = server.usablePhase(keys);
             keeper.start();
-            if (queueing != null && lease.acts() != Lease.TOKEN)
+            if (queueing != null && phase.acts() != Phase.TOKEN)
                 leaveQueue();
-            if (queueing == null && began(lease))
+            if (queueing == null && began())
                 return true;
-            if (waits && lease.acts() == Lease.TOKEN && queueing == null && looksInVain < LOOKS_MOST)
+            if (waits && phase.acts() == Phase.TOKEN && queueing == null && looksInVain < LOOKS_MOST)
                 queueing = new Queueing(server, rules, keys);
-            return queueing != null && advanced(lease);
+            return queueing != null && advanced();
         }
 
-        private boolean began(Lease lease) {
-            Exchange exchange = new Exchange(server, rules, keys, Server.token(), lease);
+        private boolean began() {
+            Exchange exchange = new Exchange(server, rules, keys, Server.token(), phase);
             Hold hold = null;
             try {
                 hold = exchange.run();
@@ -204,15 +205,16 @@ public final class TidelockLockUtil implements AutoCloseable {
                 if (hold == null && exchange.isInDoubt())
                     undo(exchange.token, "");
             }
+            phase = exchange.phase();
             if (exchange.busyMs() >= 0)
                 pauseMs = Math.min(pauseMs, exchange.busyMs() + Queueing.PAUSE_LEAST_MS);
             return hold != null && keep(hold);
         }
 
-        private boolean advanced(Lease lease) {
+        private boolean advanced() {
             if (++looksInVain > LOOKS_MOST)
                 leaveQueue(); // perhaps this user may not queue
-            Hold hold = queueing == null ? null : queueing.look(lease);
+            Hold hold = queueing == null ? null : queueing.look(phase);
             if (queueing == null)
                 return false;
             looksInVain = 0;

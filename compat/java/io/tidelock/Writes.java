@@ -16,13 +16,14 @@ final class Writes {
         return new Writes(token, pxMs, Long.toString(pxMs));
     }
 
-    static Writes stamp(Rules rules, long endMs) {
-        return new Writes(Rules.bytes(endMs), rules.garbageMs(), "@" + (endMs + rules.skewMs) * 1000);
+    static Writes stamp(Rules rules, long endMs, long pxMs) {
+        return new Writes(Rules.bytes(endMs), pxMs, "@" + (endMs + rules.skewMs) * 1000);
     }
 
     /** Of a lifetime from now, by the server's clock. `proof`: another's stamp is replaced, and the new value must not
      *  end before what the holder believes; else null. */
-    static Writes of(Rules rules, byte[] token, ServerClock clock, Moment now, Proof proof, boolean isToken) {
+    static Writes of(Rules rules, byte[] token, ServerClock clock, Moment now, Proof proof, boolean isToken,
+            boolean inCluster) {
         long nowMs = clock.earliestUs(now) / 1000, endMs = nowMs + rules.lifetimeMs;
         if (proof != null)
             endMs = Math.max(endMs, clock.latestUs(now) / 1000 + Rates.most(proof.mostLeftNs(now)) / Rates.NS_PER_MS
@@ -32,6 +33,6 @@ final class Writes {
         if (!Stamp.isLikely(endMs, endMs))
             throw new TidelockException("the server's clock shows a time before 2001-09-09: no legacy client could read "
                 + "such a stamp; set the clock first");
-        return stamp(rules, endMs);
+        return stamp(rules, endMs, rules.garbageMs(endMs - nowMs, inCluster));
     }
 }

@@ -34,7 +34,7 @@ public final class PureTests {
     }
 
     private Attempt attempt(int phase) {
-        return new Attempt(rules, keys, token, "host 1 java", phase);
+        return new Attempt(rules, keys, token, "host 1 java", lease(phase, 1, 30000));
     }
 
     private static String text(byte[] bytes) {
@@ -127,7 +127,7 @@ public final class PureTests {
             equal(Attempt.Outcome.BUSY, find(phase, stamp, -1, free, false));
             equal(Attempt.Outcome.AGAIN, find(phase, stamp, -1, free + 1, false));
         }
-        equal(Attempt.Outcome.BUSY, find(Lease.TOKEN, stamp, -1, free + 1000000, false));
+        equal(Attempt.Outcome.BUSY, find(Phase.TOKEN, stamp, -1, free + 1000000, false));
     }
 
     public void a_stamp_with_a_lifetime_of_its_own_counts_as_held() {
@@ -210,7 +210,7 @@ public final class PureTests {
     }
 
     private Renewal renewal(Proof before, boolean drains) {
-        return new Renewal(rules, keys, token, "host 1 java", 7, before, drains);
+        return new Renewal(rules, keys, token, "host 1 java", 7, before, drains, false);
     }
 
     public void a_cap_ends_with_a_renewal_that_is_asked_after_L() {
