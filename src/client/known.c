@@ -196,12 +196,13 @@ uint64_t tl__client_seed(tl_client *client) {
 tl_conn_limits tl__node_limits(const tl_node *node) {
     const tl_client *client = node->client;
     bool lines = client->protocol->lines && !client->legacy.options.strict;
+    bool native = client->protocol->binds_late; /* ended by the connection's id where it is lost */
     return (tl_conn_limits){.site = node->site,
                             .codec = client->backend->codec,
                             .members = client->members,
                             .connect_ms = client->connect_ms,
                             .no_time = client->legacy.options.strict,
                             .ask_run = lines || client->backend->runner->asks_all,
-                            .ask_id = lines ||
+                            .ask_id = native ||
                                       (client->keeper.watching && !client->legacy.options.strict)};
 }

@@ -201,6 +201,37 @@ TEST(keys_that_are_denied_are_in_doubt_until_a_key_is_given) {
             "ACL SETUSER locker '~jobs:1' '~tidelock:{jobs:1}*'");
 }
 
+#ifdef TL_COMPAT
+/* Other commands are sent where no client has a lease on a phase. */
+TEST(permissions_for_phases_are_others_in_a_cluster) {
+    facts.protocol = TL_AUTO;
+    facts.key = "jobs:1";
+    deny("HGETALL", NULL, NO_KEY);
+    advises(says_only("permissions", DOCTOR_DANGER, "HGETALL: " NO_KEY),
+            "`tidelock doctor --acl locker --protocol auto KEY` prints");
+    static const struct {
+        const char *name, *sub;
+        bool alone, in_cluster;
+    } rows[] = {{"HGETALL", NULL, true, false},    {"HSET", NULL, true, true},
+                {"HDEL", NULL, true, false},       {"CLIENT", "TRACKING", true, false},
+                {"CLUSTER", "SLOTS", false, true}, {"ASKING", NULL, false, true},
+                {"ZADD", NULL, true, true},        {"PUBSUB", "NUMSUB", true, true}};
+    for (int in_cluster = 0; in_cluster < 2; in_cluster++) {
+        facts.by_cluster = in_cluster;
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            bool sent = false;
+            for (int n = 0; doctor_command_at(n); n++)
+                sent = sent ||
+                       (strcmp(doctor_command_at(n)->name, rows[i].name) == 0 &&
+                        (!rows[i].sub || strcmp(doctor_command_at(n)->sub, rows[i].sub) == 0) &&
+                        (doctor_command_at(n)->who & doctor_users(&facts)));
+            assert_int_equal(sent, in_cluster ? rows[i].in_cluster : rows[i].alone);
+        }
+    }
+}
+
+#endif
+
 TEST(permissions_that_are_not_told_are_unseen) {
     (void)snprintf(facts.allowed_why, sizeof facts.allowed_why, "ERR unknown subcommand");
     advises(says_only("permissions", DOCTOR_UNSEEN, "what this user may do"), "+acl|dryrun");

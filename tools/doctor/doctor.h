@@ -46,7 +46,8 @@ typedef struct {
 /** Senders of a command, as bits. TOKEN: locks of the token protocol. STAMP: a bridge or timestamps. WATCH:
  *  timestamps without EVAL. STRICT: timestamps with --strict. AUTO: clients that follow the phases of a
  *  migration. LINE: waiters in the server's queue. SENTINEL, CLUSTER: clients that find the server by
- *  Sentinels, or by the nodes of a cluster. */
+ *  Sentinels, or by the nodes of a cluster. NOTIFIED: stamps outside a cluster. LEASE, SLOT: AUTO outside a
+ *  cluster, and in one. */
 enum {
     DOCTOR_TOKEN = 1,
     DOCTOR_STAMP = 2,
@@ -55,7 +56,10 @@ enum {
     DOCTOR_AUTO = 16,
     DOCTOR_LINE = 32,
     DOCTOR_SENTINEL = 64,
-    DOCTOR_CLUSTER = 128
+    DOCTOR_CLUSTER = 128,
+    DOCTOR_NOTIFIED = 256,
+    DOCTOR_LEASE = 512,
+    DOCTOR_SLOT = 1024
 };
 
 typedef enum {
@@ -73,7 +77,7 @@ typedef struct {
     const char *without; /**< what is wrong without it */
     /** Arguments for ACL DRYRUN, which tests the command without running it; NULL: none. One letter stands
      *  for a name: "K" the key, "S" its sidecar, "L" its queue, "F" the fencing counters, "I" an inbox, "C"
-     *  a register's clients. */
+     *  a register's clients, "R" a register in a cluster. */
     const char *const *as;
 } doctor_command;
 #define DOCTOR_COMMANDS 64 /**< an upper limit of their number */
@@ -92,8 +96,9 @@ typedef enum { COMMAND_UNSEEN, COMMAND_OK, COMMAND_MISSING, COMMAND_DENIED } doc
 typedef struct {
     int protocol; /**< a tl_protocol_id: the one whose permissions and needs count */
     bool strict;
-    const char *namespaces; /**< for protocol auto; NULL: the default */
-    char clients[128];      /**< the name of the register's clients */
+    const char *namespaces;  /**< for protocol auto; NULL: the default */
+    char clients[128];       /**< the name of the register's clients */
+    char slot_register[128]; /**< the name of a register in a cluster, of any slot */
     long db;
     char info[DOCTOR_INFO_SIZE]; /**< "": INFO was refused; lines end in \r\n */
     char info_why[DOCTOR_MESSAGE_SIZE];

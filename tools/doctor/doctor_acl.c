@@ -33,12 +33,29 @@ static void put_shared(const char *pattern) {
     printf(" ~tidelock:fence:*");
 }
 
+static bool is_for(const doctor_facts *facts, const doctor_command *command, doctor_use to) {
+    return (command->who & doctor_users(facts)) && command->use <= to &&
+           !doctor_before(facts, command->since / 100, command->since % 100, 0);
+}
+
+static bool is_same(const doctor_command *a, const doctor_command *b) {
+    return strcmp(a->name, b->name) == 0 && strcmp(a->sub ? a->sub : "", b->sub ? b->sub : "") == 0;
+}
+
+/* Does a row before this one permit the same command? */
+static bool is_repeated(const doctor_facts *facts, int row, doctor_use to) {
+    for (int i = 0; i < row; i++)
+        if (is_for(facts, doctor_command_at(i), to) &&
+            is_same(doctor_command_at(i), doctor_command_at(row)))
+            return true;
+    return false;
+}
+
 static void put_commands(const doctor_facts *facts, doctor_use from, doctor_use to) {
     const doctor_command *command;
 
     for (int i = 0; (command = doctor_command_at(i)); i++) {
-        if (!(command->who & doctor_users(facts)) || command->use < from || command->use > to ||
-            doctor_before(facts, command->since / 100, command->since % 100, 0))
+        if (!is_for(facts, command, to) || command->use < from || is_repeated(facts, i, to))
             continue;
         printf(" +");
         for (const char *p = command->name; *p; p++)

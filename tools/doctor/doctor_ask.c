@@ -278,7 +278,7 @@ static void ask_flags(server_link *link, doctor_facts *facts) {
 }
 
 typedef struct {
-    const char *key, *clients, *inbox;
+    const char *key, *clients, *slot_register, *inbox;
     char sidecar[DOCTOR_KEY_MOST + 32], line[DOCTOR_KEY_MOST + 40];
 } names;
 
@@ -293,6 +293,7 @@ static void beside(char *to, size_t size, const char *key) {
 static void name_keys(names *to, const doctor_facts *facts) {
     to->key = facts->key ? facts->key : "tidelock:doctor";
     to->clients = facts->clients;
+    to->slot_register = facts->slot_register;
     beside(to->sidecar, sizeof to->sidecar, to->key);
     to->inbox = doctor_users(facts) & DOCTOR_TOKEN ? "tidelock:inbox:0" : to->sidecar;
     (void)snprintf(to->line, sizeof to->line, "%s:line", to->sidecar);
@@ -305,6 +306,7 @@ static const char *word_for(const char *as, const names *names) {
     case 'L': return names->line;
     case 'F': return "tidelock:fence:{0}"; /* any slot's: one pattern permits all */
     case 'C': return names->clients;
+    case 'R': return names->slot_register;
     case 'I': return names->inbox; /* without a queue: the sidecar again */
     default: return as;
     }

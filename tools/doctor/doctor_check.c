@@ -244,6 +244,12 @@ static void denied(const doctor_facts *facts, doctor_report *report, int i) {
                    "this user may use some keys only: whether those of locks are among them is "
                    "not known");
         doctor_fix(report, "tidelock doctor KEY, with the key of a lock");
+    } else if (of_key && (command->who & (DOCTOR_LEASE | DOCTOR_SLOT))) {
+        doctor_why(report, "%s", command->without);
+        doctor_fix(report,
+                   "give %s the keys of the phase, which `tidelock doctor --acl %s --protocol auto "
+                   "KEY` prints",
+                   facts->user, facts->user);
     } else if (of_key) {
         doctor_why(report, "%s", command->without);
         doctor_fix(report,

@@ -61,17 +61,20 @@ static int take(const void *values, doctor_facts *facts) {
     facts->strict = options->strict;
     facts->namespaces = options->namespaces;
     (void)tl__glob_choice(&spaces, &pattern, &name);
-    (void)snprintf(facts->clients, sizeof facts->clients, "tidelock:phase:{%.*s}:clients",
-                   (int)(name.n < MIGRATE_NAME_MAX ? name.n : MIGRATE_NAME_MAX), name.p);
+    int n = (int)(name.n < MIGRATE_NAME_MAX ? name.n : MIGRATE_NAME_MAX);
+    (void)snprintf(facts->clients, sizeof facts->clients, "tidelock:phase:{%.*s}:clients", n,
+                   name.p);
+    (void)snprintf(facts->slot_register, sizeof facts->slot_register,
+                   "tidelock:phase:slot:{0}:%.*s", n, name.p);
     return 0;
 }
 
 /* ---- commands --------------------------------------------------------------------------------------- */
 
-#define STAMPS DOCTOR_STAMP
+#define NOTIFIED DOCTOR_NOTIFIED
 #define STRICT DOCTOR_STRICT
 #define WATCHING DOCTOR_WATCH
-#define PHASES DOCTOR_AUTO
+#define LEASES DOCTOR_LEASE
 
 #define NO_LOCK "no lock can be acquired"
 #define NO_TELLING "changes of a key by legacy clients are noticed late"
@@ -83,26 +86,29 @@ static const doctor_command commands[] = {
     {"SETNX", NULL, 0, STRICT, DOCTOR_NEEDED, NO_LOCK, AS("K", "v")},
     {"GETSET", NULL, 0, STRICT, DOCTOR_NEEDED, "no expired stamp can be taken over", AS("K", "v")},
     {"WATCH", NULL, 202, WATCHING, DOCTOR_BETTER, NO_WATCH, AS("K", "S")},
-    {"HSET", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f", "v")},
-    {"HGETALL", NULL, 200, PHASES, DOCTOR_NEEDED, NO_PHASE, AS("C")},
-    {"HDEL", NULL, 200, PHASES | WATCHING, DOCTOR_BETTER,
+    {"EVAL", NULL, 206, DOCTOR_SLOT, DOCTOR_NEEDED, NO_PHASE, AS("return 1", "1", "R")},
+    {"HSET", NULL, 200, LEASES, DOCTOR_NEEDED, NO_PHASE, AS("C", "f", "v")},
+    {"HGETALL", NULL, 200, LEASES, DOCTOR_NEEDED, NO_PHASE, AS("C")},
+    {"HDEL", NULL, 200, LEASES | WATCHING, DOCTOR_BETTER,
      "clients that have ended stay in the list", AS("C", "f")},
-    {"CLIENT", "ID", 500, STAMPS, DOCTOR_BETTER, NO_TELLING, NULL},
-    {"CLIENT", "TRACKING", 600, STAMPS, DOCTOR_BETTER, NO_TELLING, AS("on")},
+    {"CLIENT", "ID", 500, NOTIFIED, DOCTOR_BETTER, NO_TELLING, NULL},
+    {"CLIENT", "TRACKING", 600, NOTIFIED, DOCTOR_BETTER, NO_TELLING, AS("on")},
 };
 
 static const doctor_command *command_at(int i) {
     return i < (int)(sizeof commands / sizeof commands[0]) ? &commands[i] : NULL;
 }
 
+/* In a cluster no client is notified of changes by others, and none has a lease on a phase. */
 static unsigned users(const doctor_facts *facts, bool evals) {
+    const unsigned stamps = DOCTOR_STAMP | (facts->by_cluster ? 0 : DOCTOR_NOTIFIED);
+    const unsigned phases = DOCTOR_AUTO | (facts->by_cluster ? DOCTOR_SLOT : DOCTOR_LEASE);
+
     switch (facts->protocol) {
-    case TL_BRIDGE: return DOCTOR_STAMP;
+    case TL_BRIDGE: return stamps;
     case TL_TIMESTAMP:
-        return facts->strict                ? DOCTOR_STRICT
-               : evals || facts->by_cluster ? DOCTOR_STAMP
-                                            : DOCTOR_WATCH;
-    case TL_AUTO: return DOCTOR_TOKEN | DOCTOR_STAMP | DOCTOR_AUTO;
+        return facts->strict ? DOCTOR_STRICT : evals || facts->by_cluster ? stamps : DOCTOR_WATCH;
+    case TL_AUTO: return DOCTOR_TOKEN | stamps | phases;
     default: return DOCTOR_TOKEN | DOCTOR_LINE;
     }
 }
@@ -134,7 +140,7 @@ static void put_keys(const doctor_facts *facts, unsigned who) {
     tl_bytes pattern, name;
 
     while ((who & DOCTOR_AUTO) && tl__glob_choice(&namespaces, &pattern, &name))
-        if (facts->by_cluster)
+        if (who & DOCTOR_SLOT)
             printf(" ~tidelock:phase:slot:{*}:%.*s", (int)name.n, name.p);
         else
             printf(" ~tidelock:phase:{%.*s} ~tidelock:phase:{%.*s}:clients ~tidelock:skew:{%.*s}",
@@ -142,7 +148,7 @@ static void put_keys(const doctor_facts *facts, unsigned who) {
 }
 
 static void put_channels(const doctor_facts *facts, unsigned who, const char *pattern) {
-    if (who & DOCTOR_STAMP)
+    if (who & DOCTOR_NOTIFIED)
         printf(" &__redis__:invalidate &__keyspace@%ld__:%s", facts->db, pattern);
 }
 
