@@ -95,6 +95,22 @@ wait_for $step 30
 grep -q 'refused: SETNX' "$err" || fail "it isn't said why"
 all_in 1
 
+# ---- while it watches a cluster that doesn't change, it reads no register, and asks by the connections that it has --------
+calls() { of "${masters[0]}" INFO commandstats | tr -d '\r' | sed -n "s/^cmdstat_$1:calls=\([0-9]*\).*/\1/p"; }
+asked_again() { (($(calls 'cluster|nodes') >= ${asked:-0} + $1)); }
+migrate advance --phase 2 --watch 60s --monitor 0s --yes >"$out" 2>"$err" </dev/null &
+step=$!
+until_true 20 grep -q 'watching for legacy clients' "$err"
+asked=$(calls 'cluster|nodes')
+until_true 20 asked_again 1 || fail "it doesn't look at the cluster meanwhile"
+asked=$(calls 'cluster|nodes') read=$(calls get) anew=$(calls 'config|get')
+until_true 20 asked_again 2 || fail "it doesn't look at the cluster again"
+[[ $(calls get) == "$read" ]] || fail "it reads the registers while it watches: $(($(calls get) - read)) times"
+[[ $(calls 'config|get') == "$anew" ]] || fail "it connects anew while it watches"
+kill $step
+wait_for $step 20
+all_in 1
+
 # ---- up -----------------------------------------------------------------------------------------------------
 expect 0 migrate advance --phase 2 --watch 1s --yes
 says '^namespace default: phase 1 \(bridge\) -> 2 \(drain\), epoch 2, in all 16384 slots$'

@@ -80,18 +80,26 @@ static bool take_redis_moves(void *ctx, const tl_reply *reply) {
     return take_moves_of(ctx, reply, false);
 }
 
-/* The server counts the EVAL: see migrate_count_calls(). */
+static bool ask_moves(fleet_node *node) {
+    static const char *const valkey[] = {"CLUSTER", "GETSLOTMIGRATIONS", NULL}, *const redis[] = {
+                                                                                    "CLUSTER",
+                                                                                    "MIGRATION",
+                                                                                    "STATUS", "ALL",
+                                                                                    NULL};
+
+    node->moves = false;
+    return (link_ask(&node->link, valkey, take_valkey_moves, node) || node->link.error) &&
+           (link_ask(&node->link, redis, take_redis_moves, node) || node->link.error);
+}
+
+/* The EVAL shows that it may be used, before a step needs it. */
 static void *ask_node(void *ctx) {
-    static const char *const valkey[] = {"CLUSTER", "GETSLOTMIGRATIONS", NULL},
-                             *const redis[] = {"CLUSTER", "MIGRATION", "STATUS", "ALL", NULL},
-                             *const eval[] = {"EVAL", "return 1", "0", NULL};
+    static const char *const eval[] = {"EVAL", "return 1", "0", NULL};
     fleet_node *node = ctx;
 
     if (node->status)
         return NULL;
-    bool ok = ask_info(node) &&
-              (link_ask(&node->link, valkey, take_valkey_moves, node) || node->link.error) &&
-              (link_ask(&node->link, redis, take_redis_moves, node) || node->link.error) &&
+    bool ok = ask_info(node) && ask_moves(node) &&
               (!node->master || link_ask(&node->link, eval, NULL, NULL));
     if (!ok) {
         node->status = node->link.status;
@@ -103,12 +111,17 @@ static void *ask_node(void *ctx) {
 
 /* ---- all nodes -------------------------------------------------------------------------------- */
 
+static void take_role(fleet_node *node, const cluster_node *of) {
+    node->epoch = of->epoch;
+    memcpy(node->of, of->of, sizeof node->of);
+}
+
 static bool add_node(fleet *fleet, const cluster_node *of, const server_link *like) {
     fleet_node *node = &fleet->node[fleet->count++];
 
-    *node = (fleet_node){.status = of->status, .epoch = of->epoch};
+    *node = (fleet_node){.status = of->status};
+    take_role(node, of);
     memcpy(node->id, of->id, sizeof node->id);
-    memcpy(node->of, of->of, sizeof node->of);
     memcpy(node->label, of->label, sizeof node->label);
     memcpy(node->message, of->message, sizeof node->message);
     if (node->status && !node->message[0])
@@ -305,13 +318,109 @@ static int read_anew(migrate_link *migration) {
     return !ok ? no_memory() : status ? fail(status, "migrate: %s", message) : 0;
 }
 
+/* ---- looking again ---------------------------------------------------------------------------- */
+
+/* A node, asked by the connection that it was asked by before. */
+typedef struct {
+    fleet_node *node;
+    unsigned ups;
+    char *
+        nodes; /* CLUSTER NODES; NULL: it hasn't replied, or by a new connection, behind which may be another node */
+} glance;
+
+static bool take_nodes(void *ctx, const tl_reply *reply) {
+    glance *glance = ctx;
+    tl_bytes text;
+
+    if (!tl__reply_text(reply, &text))
+        return false;
+    glance->nodes = strndup(text.p, text.n);
+    return glance->nodes != NULL;
+}
+
+static void *ask_again(void *ctx) {
+    static const char *const nodes[] = {"CLUSTER", "NODES", NULL};
+    glance *glance = ctx;
+    server_link *link = &glance->node->link;
+
+    if (ask_info(glance->node) && ask_moves(glance->node) &&
+        link_ask(link, nodes, take_nodes, glance) && link->ups == glance->ups)
+        return NULL;
+    free(glance->nodes);
+    glance->nodes = NULL;
+    return NULL;
+}
+
+/* The nodes in the order of the fleet. A further one is new, or another address of one of them. */
+static bool learn_again(fleet *fleet, const glance *glances, cluster_survey *survey) {
+    bool ok = true;
+
+    for (unsigned i = 0; i < fleet->count; i++) {
+        const fleet_node *node = &fleet->node[i];
+        cluster_node *of = &survey->of[survey->count++];
+        of->asked = true;
+        of->port = node->link.endpoint.port;
+        memcpy(of->id, node->id, sizeof of->id);
+        memcpy(of->label, node->label, sizeof of->label);
+        memcpy(of->host, node->link.endpoint.host, sizeof of->host);
+    }
+    for (unsigned i = 0; ok && i < fleet->count; i++)
+        ok = cluster_survey_learn(survey, i, tl__bytes_of(glances[i].nodes));
+    for (unsigned i = fleet->count; ok && i < survey->count; i++)
+        ok = !migrate_is_node(&survey->of[i]);
+    return ok;
+}
+
+static bool judge_again(fleet *fleet, const glance *glances) {
+    cluster_survey survey = {.of = calloc(CLUSTER_NODES_MOST, sizeof *survey.of)};
+    uint64_t identity = fleet->identity;
+    bool ok = survey.of && learn_again(fleet, glances, &survey);
+
+    for (unsigned i = 0; ok && i < fleet->count; i++) {
+        take_role(&fleet->node[i], &survey.of[i]);
+        fleet->node[i].slots = 0;
+    }
+    if (ok)
+        migrate_fleet_judge(fleet, &survey);
+    cluster_survey_end(&survey);
+    return ok && fleet->flaws.count == 0 && fleet->identity == identity;
+}
+
+/* Without new connections, and without the registers: is everything else as it was at the last reading, which found no
+ * flaw? In doubt it is not. */
+static bool is_unchanged(fleet *fleet) {
+    glance *glances = fleet->flaws.count + fleet->tally.odd == 0
+                          ? calloc(fleet->count ? fleet->count : 1, sizeof *glances)
+                          : NULL;
+    bool ok = glances != NULL;
+
+    for (unsigned i = 0; ok && i < fleet->count; i++)
+        glances[i] = (glance){.node = &fleet->node[i], .ups = fleet->node[i].link.ups};
+    if (ok)
+        at_once(ask_again, glances, sizeof *glances, fleet->count);
+    for (unsigned i = 0; ok && i < fleet->count; i++)
+        ok = glances[i].nodes != NULL;
+    ok = ok && judge_again(fleet, glances);
+    for (unsigned i = 0; glances && i < fleet->count; i++)
+        free(glances[i].nodes);
+    free(glances);
+    return ok;
+}
+
 int migrate_fleet_read(migrate_link *migration, int64_t age_ms) {
     if (!migration->fleet)
         migration->fleet = calloc(1, sizeof *migration->fleet);
-    if (!migration->fleet)
+    struct migrate_fleet *fleet = migration->fleet;
+    if (!fleet)
         return no_memory();
-    if (migration->fleet->read_ms && moment_ms() < migration->fleet->read_ms + age_ms)
-        return 0;
+    if (age_ms > 0 && fleet->read_ms) {
+        if (moment_ms() < fleet->read_ms + age_ms)
+            return 0;
+        if (is_unchanged(fleet)) {
+            fleet->read_ms = moment_ms();
+            return 0;
+        }
+    }
     return read_anew(migration);
 }
 

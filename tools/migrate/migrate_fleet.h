@@ -36,8 +36,9 @@ struct migrate_fleet {
     int64_t read_ms; /**< when all of this was read; 0: not yet */
 };
 
-/** Read all of it anew, unless that was done less than `age_ms` ago. Returns 0, or the exit status after a
- *  message: no node replies. */
+/** Read all of it anew, unless that was done less than `age_ms` ago, or the cluster is unchanged: the nodes are asked that by
+ *  the connections that they have, and the registers are those of the last reading. 0: read it anew in any case. Returns 0, or
+ *  the exit status after a message: no node replies. */
 int migrate_fleet_read(migrate_link *migration, int64_t age_ms);
 void migrate_fleet_free(struct migrate_fleet *fleet);
 

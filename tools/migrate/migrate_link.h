@@ -37,8 +37,9 @@ void migrate_link_close(migrate_link *migration);
  *  registered with the other kind of URL. */
 int migrate_link_lead(migrate_link *migration);
 
-/** Read the namespace into view, in a cluster first its own record, and then the slots' registers. These are not read again
- *  within MIGRATE_FLEET_MS, unless migrate_forget was called. Free it with migrate_view_end, or read it again. Returns 0, or the
+/** Read the namespace into view, in a cluster first its own record, and then the slots' registers. These are read again
+ *  only when the nodes say that the cluster has changed, which they are asked each MIGRATE_FLEET_MS, and after
+ *  migrate_forget. Free it with migrate_view_end, or read it again. Returns 0, or the
  *  exit status after a message. */
 int migrate_read(migrate_link *migration, migrate_view *view);
 void migrate_view_end(migrate_view *view);
