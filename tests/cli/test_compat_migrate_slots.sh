@@ -72,8 +72,16 @@ says '^  16384 of 16384 slots without a register, which write stamps$'
 at 'tidelock:phase:{default}' HSET 'tidelock:phase:{default}' phase 3 >/dev/null
 expect_line 77 'namespace default was registered with a redis: URL' migrate init --keys 'jobs:*' --phase 1 --yes
 at 'tidelock:phase:{default}' DEL 'tidelock:phase:{default}' >/dev/null
+for name in n{1..40}; do # a namespace whose record is at another master
+    other="tidelock:phase:cluster:{$name}"
+    [[ $(owner "$other") == "$(owner 'tidelock:phase:cluster:{default}')" ]] || break
+done
+at "$other" HSET "$other" phase 2 epoch 1 lease_ms 30000 since 1 keys 'jobs:night*' >/dev/null
 expect 0 migrate init --keys 'jobs:*' --phase 1 --yes
 says '^namespace default: phase 1 \(bridge\), epoch 1, in all 16384 slots$'
+grep -q "note: some name may fit both jobs:\* and jobs:night\*, the keys of namespace $name in phase 2" "$err" ||
+    fail "a name that two namespaces share isn't told: $(cat "$err")"
+at "$other" DEL "$other" >/dev/null
 all_in 1
 expect 0 migrate init --keys 'jobs:*' --phase 1 --yes
 says 'is registered already'
