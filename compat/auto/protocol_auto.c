@@ -36,12 +36,8 @@ static const tl_protocol *row_of(uint8_t id) {
 
 /* ---- by the phase ---------------------------------------------------------------------------------- */
 
-static int or_fallback(int phase, const tl_rules *rules) {
-    return phase == TL_PHASE_NONE ? tl__namespace_for(rules)->all->fallback : phase;
-}
-
 static int phase_of(const tl_lease *lease, const tl_rules *rules) {
-    return or_fallback(lease->phase, rules);
+    return lease->phase == TL_PHASE_NONE ? tl__namespace_for(rules)->all->fallback : lease->phase;
 }
 
 static const tl_protocol *const rows[] = {[TL_PHASE_TIMESTAMP] = &tl__protocol_timestamp,
@@ -84,7 +80,8 @@ static bool reads(const tl_try *attempt) {
  * latest phase of all slots; where this slot has another, a waiter must look again by itself. */
 static tl_status act_in_slot(tl_try *attempt, const tl_job *job, int64_t believes,
                              const tl_event *event, tl_out *out) {
-    int phase = or_fallback(tl__phase_believed(believes), &job->rules);
+    const tl_namespace *ns = tl__namespace_for(&job->rules);
+    int phase = tl__phase_in_slot(ns, believes, tl__lease_of(event->server, ns->index));
     attempt->believes = believes;
     if (job->queue.join && phase != TL_PHASE_TOKEN)
         attempt->result.acquire.polls = true;
@@ -101,7 +98,7 @@ static tl_status differs(tl_try *attempt, const tl_job *job, tl_bytes reads, con
     const tl_namespace *ns = tl__namespace_for(&job->rules);
     int64_t believes;
     if (!tl__phase_believe(reads, &believes)) {
-        attempt->result.code = tl__phase_unreadable(ns, out);
+        attempt->result.code = tl__phase_unreadable(ns, &job->slot, out);
         return TL_END;
     }
     tl__phase_keep(ns, believes, event, out);

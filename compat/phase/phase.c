@@ -129,12 +129,16 @@ bool tl__lease_lasts(const tl_lease *lease, const tl_event *event) {
 #define EPOCH_END (INT64_C(1) << 53) /* from here on Lua's numbers can't count by one */
 #define PHASES 4
 
+static tl_bytes register_of(const tl_namespace *ns, const tl_slot_tag *slot, tl_out *out) {
+    /* Each copy stands right behind the last one. */
+    tl_bytes key = tl__out_copy(out, TL_LITERAL("tidelock:phase:slot:{"), tl__bytes_of(slot->text));
+    key.n += tl__out_copy(out, TL_LITERAL("}:"), ns->name).n;
+    return key;
+}
+
 tl_condition tl__phase_condition(const tl_namespace *ns, const tl_slot_tag *slot, int64_t believes,
                                  tl_out *out) {
-    const tl_bytes tag = tl__bytes_of(slot->text), none = {0};
-    /* Each copy stands right behind the last one. */
-    tl_bytes key = tl__out_copy(out, TL_LITERAL("tidelock:phase:slot:{"), tag);
-    key.n += tl__out_copy(out, TL_LITERAL("}:"), ns->name).n;
+    const tl_bytes key = register_of(ns, slot, out), none = {0};
     if (believes == 0)
         return (tl_condition){.key = key, .reads = TL_LITERAL("")};
     tl_bytes reads = tl__out_int(out, tl__phase_believed(believes));
@@ -160,6 +164,16 @@ int tl__phase_believed(int64_t believes) {
     return believes == 0 ? TL_PHASE_NONE : (int)(believes % PHASES);
 }
 
+/* A register with an older epoch than another slot's may have come back: a master without replicas has restarted
+ * from an old dump, and Java may run by now. Or a step is half done. In both cases the lower phase is safe. */
+int tl__phase_in_slot(const tl_namespace *ns, int64_t believes, const tl_lease *known) {
+    int phase = tl__phase_believed(believes);
+    bool older = believes < tl__phase_belief(known);
+    if (phase == TL_PHASE_NONE)
+        return ns->all->fallback;
+    return GUARD(older_register_limited) && older && known->phase < phase ? known->phase : phase;
+}
+
 int64_t tl__phase_belief(const tl_lease *lease) {
     return lease->epoch * PHASES + (lease->epoch > 0 ? lease->phase : 0);
 }
@@ -175,8 +189,11 @@ void tl__phase_keep(const tl_namespace *ns, int64_t believes, const tl_event *ev
                                          .reported = event->now};
 }
 
-tl_err tl__phase_unreadable(const tl_namespace *ns, tl_out *out) {
-    return refuse_register(ns, TL_ESERVER, "its register can't be read", out);
+tl_err tl__phase_unreadable(const tl_namespace *ns, const tl_slot_tag *slot, tl_out *out) {
+    char message[TL_MESSAGE_SIZE];
+    tl_bytes key = register_of(ns, slot, out);
+    (void)snprintf(message, sizeof message, "its register %.*s can't be read", (int)key.n, key.p);
+    return refuse_register(ns, TL_ESERVER, message, out);
 }
 
 /* ---- keeping it fresh ------------------------------------------------------------------------ */

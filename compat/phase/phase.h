@@ -108,12 +108,14 @@ tl_condition tl__phase_condition(const tl_namespace *ns, const tl_slot_tag *slot
 bool tl__phase_believe(tl_bytes reads, int64_t *ret);
 /** The phase; -1: there is no register. */
 int tl__phase_believed(int64_t believes);
+/** The phase to act by, where the register of the lock's slot is believed to say that. */
+int tl__phase_in_slot(const tl_namespace *ns, int64_t believes, const tl_lease *known);
 /** The latest belief that the client keeps. */
 int64_t tl__phase_belief(const tl_lease *lease);
 /** out keeps the belief, if it is newer than the client's. */
 void tl__phase_keep(const tl_namespace *ns, int64_t believes, const tl_event *event, tl_out *out);
-/** The register can't be read: a message, and TL_ESERVER. */
-tl_err tl__phase_unreadable(const tl_namespace *ns, tl_out *out);
+/** The register of this slot can't be read: a message, and TL_ESERVER. */
+tl_err tl__phase_unreadable(const tl_namespace *ns, const tl_slot_tag *slot, tl_out *out);
 
 /* ---- keeping a lease fresh ---------------------------------------------------------------------- */
 

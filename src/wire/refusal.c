@@ -137,8 +137,8 @@ tl_bytes tl__refusal_message(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     tl_bytes message = tl__refusal_own(error);
     if (tl__bytes_has(error, "wrong kind of value") && is_raised(error))
         message = TL_LITERAL(
-            "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another "
-            "type and not tidelock's: delete it");
+            "WRONGTYPE: a key beside the lock's (tidelock:{KEY}, one that begins so, the register of "
+            "its slot) is of another type and not tidelock's: delete it");
     if (tl__bytes_has(error, "a non local key"))
         message = TL_LITERAL("a key's slot has no master, or is being moved");
     if (tl__bytes_starts(error, "WRONGPASS"))

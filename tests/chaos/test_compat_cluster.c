@@ -644,7 +644,7 @@ TEST(a_register_of_a_slot_that_cannot_be_read_is_named) {
     free_key();
     set_phase(JOB, 7);
     ASSERT_RESULT(tl_lock_acquire(auto_lock(JOB), SOON_MS, &said), TL_ESERVER);
-    ASSERT_SAID("namespace default: its register can't be read");
+    ASSERT_SAID("namespace default: its register tidelock:phase:slot:{");
     set_phase(JOB, -1);
 }
 

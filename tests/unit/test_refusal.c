@@ -134,9 +134,9 @@ TEST(a_replica_is_known_by_the_error_of_each_server) {
     assert_false(tl__asks_elsewhere(TL_LITERAL("-ERR no READONLY")));
 }
 
-#define BESIDE                                                                                      \
-    "WRONGTYPE: a key beside the lock's, tidelock:{KEY} or one that begins so, is of another type " \
-    "and not tidelock's: delete it"
+#define BESIDE                                                                                     \
+    "WRONGTYPE: a key beside the lock's (tidelock:{KEY}, one that begins so, the register of its " \
+    "slot) is of another type and not tidelock's: delete it"
 
 /* Of K a script may find anything; what else has another type is in the way. */
 TEST(a_key_of_another_type_is_told_by_what_it_may_be) {
