@@ -142,7 +142,15 @@ grep -q 'the step is not finished: .*Java may not start yet' "$err" || fail "it 
 expect 0 migrate status
 says '^  old Java class: must not run: the step to phase 1 is not finished'
 says 'advance --phase 2 finishes it, rollback --phase 1 goes back$'
+# a failover has lost the claim, and another operator has claimed what came back
+migrate rollback --phase 1 --yes >"$out" 2>"$err" </dev/null &
+step=$!
+until_true 20 grep -q 'Java may not start yet: waiting for 1 token: jobs:a' "$err" || fail "it doesn't wait"
+at 'tidelock:phase:cluster:{default}' HSET 'tidelock:phase:cluster:{default}' by 'elsewhere 1 operator' >/dev/null
 kill $holder
+wait_for $step 30
+[[ $status == 77 && ! -s $out ]] || fail "status $status: another's claim is overlooked: $(cat "$out")"
+grep -q 'by elsewhere 1 operator meanwhile: another operator is at work' "$err" || fail "it isn't said who"
 expect 0 migrate rollback --phase 1 --yes
 says '^namespace default: no token is left: Java may start$'
 expect 0 migrate status
@@ -185,7 +193,7 @@ all_in 3
 for key in $(registers "${masters[2]}" | head -n 100); do of "${masters[2]}" DEL "$key"; done >/dev/null
 expect 0 migrate status
 says '^  16284 of 16384 slots in phase 3 \(token\), 100 without a register, which write stamps; '
-expect 0 migrate advance --phase 3 --yes
+expect 0 migrate advance --phase 3 --watch 1s --yes
 all_in 3
 key=$(registers "${masters[2]}" | head -n 1)
 is=$(of "${masters[2]}" GET "$key")

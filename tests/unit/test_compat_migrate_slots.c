@@ -143,6 +143,45 @@ TEST(the_highest_phase_counts_and_java_waits_for_the_last_slot) {
     assert_int_equal(migrate_next_phase(&v), 2);
 }
 
+static migrate_view with_slot(migrate_view view, int phase) {
+    slots[7].phase = phase;
+    view.slots = migrate_tally_of(slots);
+    return view;
+}
+
+/* A node has come back with an old dump: what it says of Java contradicts the others. */
+TEST(registers_that_contradict_each_other_about_java_want_evidence) {
+    static const int lets_java[] = {0, 1, SLOT_ABSENT};
+    migrate_view v = view_in(3, 3);
+    assert_false(migrate_wants_watch(&v, 3));
+    assert_int_equal(migrate_former_phase(&v), 2);
+    for (int i = 0; i < 3; i++) {
+        v = with_slot(view_in(3, 3), lets_java[i]);
+        assert_true(migrate_next_phase(&v) == 3 && migrate_wants_watch(&v, 3));
+        assert_int_equal(migrate_former_phase(&v), 1);
+        assert_false(migrate_wants_watch(&v, 1));
+        assert_int_equal(judged(&v, 1, &nothing), 0);
+        migrate_traffic seen = {.counted = true, .calls = 1};
+        migrate_judge(&v, 3, &nothing, &seen, &found);
+        assert_int_equal(found.count, 1);
+    }
+    v = with_slot(view_in(1, 1), 3); /* Java runs, and this slot takes tokens */
+    assert_true(migrate_wants_watch(&v, 3));
+    assert_int_equal(migrate_former_phase(&v), 1);
+    v = with_slot(view_in(3, 3), 2); /* nothing says that Java may run */
+    assert_false(migrate_wants_watch(&v, 3));
+    assert_int_equal(migrate_former_phase(&v), 2);
+}
+
+TEST(a_step_that_leads_elsewhere_meanwhile_is_not_the_last) {
+    migrate_view v = with_slot(view_in(2, 2), SLOT_ABSENT); /* was whole: a step to 3 had begun */
+    assert_int_equal(judged(&v, 3, &nothing), 1);
+    assert_true(strstr(found.item[0].todo, "begin again"));
+    v = view_in(3, 3);
+    assert_int_equal(judged(&v, 4, &nothing), 1);
+    assert_true(strstr(found.item[0].what, "is the last"));
+}
+
 TEST(doubt_about_slots_forbids_steps_and_java) {
     migrate_view v = view_in(1, 1);
     slots[9].phase = SLOT_ODD;
@@ -261,6 +300,51 @@ TEST(a_slot_on_its_way_is_a_flaw) {
     places[0].open = 0;
     nodes[1].moves = true;
     has_flaw("slots are being moved", true);
+}
+
+/* Does a move with these values count as not over? */
+static bool is_moving(const char *operation, const char *state, bool valkey) {
+    const tl_reply pairs[] = {{.type = TL_REPLY_STRING, .text = TL_LITERAL("operation")},
+                              {.type = TL_REPLY_STRING, .text = tl__bytes_of(operation)},
+                              {.type = TL_REPLY_STRING, .text = TL_LITERAL("state")},
+                              {.type = TL_REPLY_STRING, .text = tl__bytes_of(state)}};
+    const tl_reply move = {.type = TL_REPLY_ARRAY, .items = pairs, .count = 4};
+    const tl_reply moves = {.type = TL_REPLY_ARRAY, .items = &move, .count = 1};
+    return migrate_has_moves(&moves, valkey);
+}
+
+/* The words are those of Valkey 9.1 and of Redis 8.8. The former owner keeps a move that has failed, for ever. */
+TEST(a_move_is_over_when_nothing_repeats_it) {
+    static const char *const valkey[] = {"snapshotting", "replicating", "failover-granted", "new"};
+    for (size_t i = 0; i < sizeof valkey / sizeof *valkey; i++)
+        assert_true(is_moving("EXPORT", valkey[i], true));
+    assert_false(is_moving("EXPORT", "success", true) || is_moving("IMPORT", "cancelled", true) ||
+                 is_moving("IMPORT", "failed", true));
+    assert_true(is_moving("import", "accumulate-buffer", false));
+    assert_true(is_moving("import", "failed", false));
+    assert_true(is_moving("migrate", "handoff", false));
+    assert_false(is_moving("migrate", "failed", false) || is_moving("import", "canceled", false) ||
+                 is_moving("migrate", "completed", false));
+}
+
+TEST(moves_that_may_not_be_listed_are_doubt) {
+    server_link link = {.error = true, .status = STATUS_UNAVAILABLE}; /* an unknown subcommand */
+    assert_true(migrate_has_no_moves(&link));
+    link.status = STATUS_REFUSED; /* no permission */
+    assert_false(migrate_has_no_moves(&link));
+    link.lacks = true; /* no CLUSTER at all */
+    assert_true(migrate_has_no_moves(&link));
+    link = (server_link){.status = STATUS_UNAVAILABLE}; /* no reply */
+    assert_false(migrate_has_no_moves(&link));
+}
+
+TEST(a_silent_seed_that_no_node_knows_is_to_leave_the_url) {
+    nodes[3].status = STATUS_UNAVAILABLE;
+    judge_fleet();
+    assert_true(strstr(fleet.flaws.item[0].todo, "CLUSTER FORGET"));
+    nodes[3].id[0] = '\0';
+    judge_fleet();
+    assert_true(strstr(fleet.flaws.item[0].todo, "take it out of the URL"));
 }
 
 TEST(each_server_that_may_take_over_is_there_and_follows) {

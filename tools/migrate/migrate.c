@@ -105,7 +105,7 @@ static void keep(void *ctx, const migrate_change *change) {
 
 static int show(migrate_work *work, const migrate_locks *locks, const history *history) {
     migrate_traffic traffic;
-    int next = migrate_next_phase(&work->view), back = migrate_phase_of(&work->view) - 1;
+    int next = migrate_next_phase(&work->view), back = migrate_former_phase(&work->view);
     migrate_status status = {.view = &work->view,
                              .locks = locks,
                              .traffic = &traffic,
@@ -114,7 +114,7 @@ static int show(migrate_work *work, const migrate_locks *locks, const history *h
 
     migrate_watches_glance(&work->migration, work->view.reg.keys, &traffic);
     migrate_judge(&work->view, next, locks, NULL, &status.next);
-    migrate_acl_judge(work, next - 1, next, &traffic.permissions, &status.next);
+    migrate_acl_judge(work, next, &traffic.permissions, &status.next);
     migrate_judge(&work->view, back, locks, NULL, &status.back);
     int result = 0;
     if (as_json(work))

@@ -51,5 +51,5 @@ int migrate_survey(migrate_work *work); /* migrate_survey.c */
 /** Which users of the servers that may be or become master may use the legacy clients' commands? Adds to
  *  `ret` the reasons against this step: the master denies a command to legacy clients, but a server that
  *  may become master allows it. Sends no request for a step that needs no evidence. */
-void migrate_acl_judge(migrate_work *work, int from, int to, migrate_permissions *permissions,
+void migrate_acl_judge(migrate_work *work, int to, migrate_permissions *permissions,
                        migrate_blockers *ret);

@@ -342,14 +342,14 @@ static void judge_cluster(struct migrate_fleet *fleet, migrate_permissions *perm
     }
 }
 
-void migrate_acl_judge(migrate_work *work, int from, int to, migrate_permissions *permissions,
+void migrate_acl_judge(migrate_work *work, int to, migrate_permissions *permissions,
                        migrate_blockers *ret) {
     server_link *link = &work->migration.link;
     bool by_sentinels = server_by_sentinels(work->migration.server);
     users master;
 
     *permissions = (migrate_permissions){.replicas = by_sentinels ? 0 : work->migration.replicas};
-    if (!migrate_wants_watch(from, to))
+    if (!migrate_wants_watch(&work->view, to))
         return;
     if (work->migration.by_cluster) {
         judge_cluster(work->migration.fleet, permissions, ret);

@@ -30,6 +30,7 @@ typedef struct {
     const migrate_cluster_step *step;
     migrate_slot *before, want;
     int64_t epoch; /* of the record, as it is now */
+    int highest;   /* phase of the record until the step is done */
     bool down;
     migrate_locks locks;
 } mover;
@@ -80,16 +81,37 @@ static int change(mover *mover, int from, int to, const char *evidence) {
     return status;
 }
 
+/* Is the record as this command has left it? A failover may have lost that, while another operator claims what came
+ * back. Also leads the link to the record's present master. */
+static int check_record(mover *mover, int phase) {
+    const migrate_register *reg = &mover->work->view.reg;
+    char by[MIGRATE_BY_SIZE];
+    int status = migrate_read(link_of(mover), &mover->work->view);
+
+    tl__bytes_print(by, sizeof by, tl__bytes_of(link_of(mover)->by_register));
+    if (status || !GUARD(claim_lasts) ||
+        (reg->readable && reg->epoch == mover->epoch && reg->phase == phase &&
+         strcmp(reg->by, by) == 0))
+        return status;
+    return fail(STATUS_REFUSED,
+                "migrate %s: the record of namespace %s has epoch %lld, phase %d, by %.100s "
+                "meanwhile: another operator is at work, or a failover has lost this command's "
+                "change",
+                mover->work->word, mover->work->view.name, (long long)reg->epoch, reg->phase,
+                reg->by[0] ? reg->by : "?");
+}
+
 /* Nobody else changes slots from here on. The phase that the record has forbids Java to start, and each server that
  * may take over has that. */
 static int claim(mover *mover) {
     const migrate_cluster_step *step = mover->step;
     int from = mover->work->view.reg.readable ? mover->work->view.reg.phase : step->from;
-    int highest = step->to > step->from ? step->to : step->from;
-    int status = change(mover, from, highest, step->evidence);
+    int status = change(mover, from, mover->highest, step->evidence);
 
     if (status == 0)
         status = migrate_fleet_settle(link_of(mover), "no slot has changed");
+    if (status == 0)
+        status = check_record(mover, mover->highest);
     return status && mover->epoch != step->epoch ? interrupted(mover, status) : status;
 }
 
@@ -119,12 +141,11 @@ static int changed_by_another(const mover *mover, unsigned slot) {
     char text[MIGRATE_SLOT_TEXT_SIZE];
 
     (void)migrate_slot_text(text, link_of(mover)->fleet->slot[slot]);
-    (void)fail(
+    return fail(
         STATUS_REFUSED,
         "migrate %s: slot %u says '%s' meanwhile: another operator is at work, or a failover "
         "has lost a change",
         mover->work->word, slot, text);
-    return interrupted(mover, STATUS_REFUSED);
 }
 
 static int not_all(const mover *mover) {
@@ -157,7 +178,7 @@ static int write_slots(mover *mover) {
     for (;;) {
         int count = left(mover, &other);
         if (count < 0)
-            return changed_by_another(mover, other);
+            return interrupted(mover, changed_by_another(mover, other));
         if (count == 0)
             return 0;
         if (moment_ms() >= until_ms)
@@ -194,6 +215,11 @@ static void tell_record(const mover *mover) {
            (long long)mover->epoch, migrate_tally_list(list, &link_of(mover)->fleet->tally));
 }
 
+/* The step is done. A failover that loses the last change makes it seem unfinished, which is safe. */
+static int confirm(mover *mover) {
+    return migrate_fleet_settle(link_of(mover), "changed, so don't repeat it");
+}
+
 static int go_up(mover *mover) {
     int status = claim(mover);
 
@@ -202,10 +228,10 @@ static int go_up(mover *mover) {
         return 0;
     }
     status = status ? status : write_slots(mover);
-    status = status ? status : migrate_fleet_settle(link_of(mover), "all slots have changed");
-    if (status == 0)
-        tell_step(mover);
-    return status;
+    if (status)
+        return status;
+    tell_step(mover);
+    return confirm(mover);
 }
 
 /* ---- down to 1 -------------------------------------------------------------------------------- */
@@ -254,6 +280,22 @@ static int await_tokens(mover *mover, bool *reported, bool *ret_done) {
     return status;
 }
 
+static int finish(mover *mover) {
+    int status = check_record(mover, mover->highest);
+    return status ? status
+                  : change(mover, mover->step->from, mover->step->to, mover->step->evidence);
+}
+
+/* This process may have been stopped for long behind the change of the record, and another operator have gone up. */
+static int check_end(mover *mover) {
+    int status = migrate_fleet_read(link_of(mover), 0);
+
+    if (status || migrate_tally_most(&link_of(mover)->fleet->tally) <= mover->step->to)
+        return status;
+    return fail(STATUS_REFUSED, "migrate %s: slots have gone up again meanwhile",
+                mover->work->word);
+}
+
 static int go_down_to_java(mover *mover) {
     bool done = false, reported = false;
     int status = 0;
@@ -265,15 +307,19 @@ static int go_down_to_java(mover *mover) {
         status = await_tokens(mover, &reported, &done);
     }
     migrate_progress(NULL);
-    if (status == 0)
-        status = change(mover, mover->step->from, mover->step->to, mover->step->evidence);
-    if (status == 0)
-        status = migrate_fleet_settle(link_of(mover), "Java may not start yet");
+    status = status ? status : finish(mover);
     if (status)
         return interrupted(mover, status);
+    status = check_end(mover);
+    if (status)
+        return fail(status,
+                    "migrate %s: the record has changed to phase %d, but whether Java may start is "
+                    "not known: tidelock migrate status --namespace %s",
+                    mover->work->word, mover->step->to, mover->work->view.name);
     tell_step(mover);
     printf("namespace %s: no token is left: Java may start\n", mover->work->view.name);
-    return 0;
+    (void)fflush(stdout);
+    return confirm(mover);
 }
 
 static int go_down(mover *mover) {
@@ -284,19 +330,23 @@ static int go_down(mover *mover) {
     if (mover->step->to == PHASE_BRIDGE && mover->step->from >= PHASE_DRAIN)
         return go_down_to_java(mover);
     status = write_slots(mover);
-    status = status ? status
-                    : change(mover, mover->step->from, mover->step->to, mover->step->evidence);
-    status = status ? status : migrate_fleet_settle(link_of(mover), "all slots have changed");
-    if (status == 0)
-        tell_step(mover);
-    return status;
+    if (status)
+        return status;
+    status = finish(mover);
+    if (status)
+        return interrupted(mover, status);
+    tell_step(mover);
+    return confirm(mover);
 }
 
 /* ---- the step --------------------------------------------------------------------------------- */
 
 int migrate_cluster_move(migrate_work *work, const migrate_cluster_step *step) {
     struct migrate_fleet *fleet = work->migration.fleet;
-    mover mover = {.work = work, .step = step, .epoch = step->epoch};
+    mover mover = {.work = work,
+                   .step = step,
+                   .epoch = step->epoch,
+                   .highest = step->to > step->from ? step->to : step->from};
 
     mover.down = step->to < step->from || step->to <= PHASE_BRIDGE;
     mover.before = malloc(sizeof fleet->slot);

@@ -49,47 +49,26 @@ static bool ask_info(fleet_node *node) {
     return link_ask(&node->link, info, take_info, node);
 }
 
-/* Valkey keeps moves that have failed in its list. Redis tries them again by itself. */
-static bool is_over(tl_bytes state, bool valkey) {
-    static const char *const over[] = {"success", "cancelled", "completed", "canceled"};
-
-    for (size_t i = 0; i < sizeof over / sizeof *over; i++)
-        if (tl__bytes_eq(state, tl__bytes_of(over[i])))
-            return true;
-    return valkey && tl__bytes_eq(state, TL_LITERAL("failed"));
-}
-
-/* Each move is a flat list of names and values. */
-static bool take_moves_of(fleet_node *node, const tl_reply *reply, bool valkey) {
-    for (size_t i = 0; reply->type == TL_REPLY_ARRAY && i < reply->count; i++)
-        for (size_t k = 0; k + 1 < reply->items[i].count; k += 2) {
-            tl_bytes name, state;
-            if (tl__reply_text(&reply->items[i].items[k], &name) &&
-                tl__bytes_eq(name, TL_LITERAL("state")) &&
-                tl__reply_text(&reply->items[i].items[k + 1], &state))
-                node->moves = node->moves || !is_over(state, valkey);
-        }
+static bool take_valkey_moves(void *ctx, const tl_reply *reply) {
+    fleet_node *node = ctx;
+    node->moves = node->moves || migrate_has_moves(reply, true);
     return true;
 }
 
-static bool take_valkey_moves(void *ctx, const tl_reply *reply) {
-    return take_moves_of(ctx, reply, true);
-}
-
 static bool take_redis_moves(void *ctx, const tl_reply *reply) {
-    return take_moves_of(ctx, reply, false);
+    fleet_node *node = ctx;
+    node->moves = node->moves || migrate_has_moves(reply, false);
+    return true;
 }
 
 static bool ask_moves(fleet_node *node) {
-    static const char *const valkey[] = {"CLUSTER", "GETSLOTMIGRATIONS", NULL}, *const redis[] = {
-                                                                                    "CLUSTER",
-                                                                                    "MIGRATION",
-                                                                                    "STATUS", "ALL",
-                                                                                    NULL};
+    static const char *const valkey[] = {"CLUSTER", "GETSLOTMIGRATIONS", NULL};
+    static const char *const redis[] = {"CLUSTER", "MIGRATION", "STATUS", "ALL", NULL};
+    server_link *link = &node->link;
 
     node->moves = false;
-    return (link_ask(&node->link, valkey, take_valkey_moves, node) || node->link.error) &&
-           (link_ask(&node->link, redis, take_redis_moves, node) || node->link.error);
+    return (link_ask(link, valkey, take_valkey_moves, node) || migrate_has_no_moves(link)) &&
+           (link_ask(link, redis, take_redis_moves, node) || migrate_has_no_moves(link));
 }
 
 /* The EVAL shows that it may be used, before a step needs it. */
@@ -314,7 +293,7 @@ static int read_anew(migrate_link *migration) {
     cluster_survey_end(&survey);
     tl__endpoint_wipe(&login);
     tl__secret_wipe(&own.secret);
-    fleet->read_ms = moment_ms();
+    fleet->read_ms = ok && status == 0 ? moment_ms() : 0;
     return !ok ? no_memory() : status ? fail(status, "migrate: %s", message) : 0;
 }
 

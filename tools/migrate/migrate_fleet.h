@@ -66,6 +66,13 @@ fleet_node *migrate_find_node(const struct migrate_fleet *fleet, const char *id)
 void migrate_add_flaw(struct migrate_fleet *fleet, bool passes, const char *who, const char *todo,
                       const char *what, ...) __attribute__((format(printf, 5, 6)));
 
+/** Does a reply to CLUSTER GETSLOTMIGRATIONS (Valkey) or CLUSTER MIGRATION STATUS (Redis) have a move that is not
+ *  over, or may be repeated? */
+bool migrate_has_moves(const tl_reply *moves, bool valkey);
+
+/** Does the error with which a server has answered such a request say that it can have no moves? */
+bool migrate_has_no_moves(const server_link *link);
+
 /** From the nodes and what they have said: the owners, the flaws, the identity. */
 void migrate_fleet_judge(struct migrate_fleet *fleet, const cluster_survey *survey);
 

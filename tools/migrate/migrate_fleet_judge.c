@@ -88,6 +88,36 @@ static void judge_open(fleet *fleet, const cluster_node *node) {
                          node->open > NODE_OPEN_MOST ? ", and more slots" : "");
 }
 
+/* Of a move: a flat list of names and values. Redis repeats an import that has failed, and Valkey none. */
+static bool is_over(const tl_reply *move, bool valkey) {
+    static const char *const over[] = {"success", "cancelled", "completed", "canceled"};
+    tl_bytes name, value, state = {0}, operation = {0};
+
+    for (size_t k = 0; k + 1 < move->count; k += 2)
+        if (tl__reply_text(&move->items[k], &name) && tl__reply_text(&move->items[k + 1], &value)) {
+            state = tl__bytes_eq(name, TL_LITERAL("state")) ? value : state;
+            operation = tl__bytes_eq(name, TL_LITERAL("operation")) ? value : operation;
+        }
+    for (size_t i = 0; i < sizeof over / sizeof *over; i++)
+        if (tl__bytes_eq(state, tl__bytes_of(over[i])))
+            return true;
+    return tl__bytes_eq(state, TL_LITERAL("failed")) &&
+           (valkey || tl__bytes_eq(operation, TL_LITERAL("migrate")));
+}
+
+bool migrate_has_moves(const tl_reply *moves, bool valkey) {
+    for (size_t i = 0; moves->type == TL_REPLY_ARRAY && i < moves->count; i++)
+        if (!is_over(&moves->items[i], valkey))
+            return true;
+    return false;
+}
+
+/* A server that doesn't know the question has none. One that denies it to this user may have some. */
+bool migrate_has_no_moves(const server_link *link) {
+    return link->error &&
+           (link->lacks || link->status != STATUS_REFUSED || !GUARD(denied_moves_are_doubt));
+}
+
 /* A server that is down may come back and take over, with an old register. */
 static void judge_node(fleet *fleet, const fleet_node *node) {
     const fleet_node *master = migrate_find_node(fleet, node->of);
@@ -95,7 +125,9 @@ static void judge_node(fleet *fleet, const fleet_node *node) {
     if (node->status && GUARD(each_server_replies))
         migrate_add_flaw(
             fleet, false, node->label,
-            "make it reply; if it was removed for good, give CLUSTER FORGET to all others",
+            node->id[0]
+                ? "make it reply; if it was removed for good, give CLUSTER FORGET to all others"
+                : "make it reply; if it was removed for good, take it out of the URL, too",
             node->slots ? "a master can't be asked: %.180s"
                         : "a server that may take over can't be asked: %.180s",
             node->message);

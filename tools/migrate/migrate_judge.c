@@ -29,6 +29,21 @@ int migrate_next_phase(const migrate_view *view) {
     return migrate_phase_of(view) + migrate_is_whole(view);
 }
 
+/* May Java run, by the record or by any slot? Then a node that has come back with an old register has brought the
+ * others' phase, or this one. Nobody knows which. */
+static bool lets_java(const migrate_view *view) {
+    const migrate_tally *slots = &view->slots;
+    return view->by_slots &&
+           (view->reg.phase <= PHASE_BRIDGE ||
+            slots->in[PHASE_TIMESTAMP] + slots->in[PHASE_BRIDGE] + slots->absent > 0) &&
+           GUARD(contradiction_is_doubt);
+}
+
+int migrate_former_phase(const migrate_view *view) {
+    int phase = migrate_phase_of(view);
+    return phase == PHASE_TOKEN && lets_java(view) ? PHASE_BRIDGE : phase - 1;
+}
+
 /* ---- locks ------------------------------------------------------------------------------------ */
 
 bool migrate_knows(const migrate_view *view, const tl_lock_info *info) {
@@ -427,8 +442,9 @@ static void judge_traffic(const migrate_traffic *traffic, migrate_blockers *ret)
         traffic->monitor_why, traffic->monitor_why[0] ? "; " : "");
 }
 
-bool migrate_wants_watch(int from, int to) {
-    return from == PHASE_BRIDGE && to == PHASE_DRAIN;
+bool migrate_wants_watch(const migrate_view *view, int to) {
+    return to >= migrate_phase_of(view) &&
+           (to == PHASE_DRAIN || (to == PHASE_TOKEN && lets_java(view)));
 }
 
 /* ---- steps ------------------------------------------------------------------------------------ */
@@ -465,7 +481,7 @@ static bool has_register(const migrate_view *view, migrate_blockers *ret) {
 }
 
 static bool is_step(const migrate_view *view, int to) {
-    return to == migrate_next_phase(view) || to == migrate_phase_of(view) - 1;
+    return to == migrate_next_phase(view) || to == migrate_former_phase(view);
 }
 
 /* Flaws of the cluster forbid any step. */
@@ -493,7 +509,14 @@ void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
         return;
     if (view->by_slots)
         judge_slots(view, ret);
-    if (to < 0 || to >= PHASES || !is_step(view, to)) {
+    if (to >= 0 && to < PHASES && !is_step(view, to)) {
+        migrate_blocker *blocker = add(ret);
+        SAY(blocker->what, "slots have got other registers meanwhile");
+        SAY(blocker->who, "namespace %s", view->name);
+        SAY(blocker->todo, "begin again: tidelock migrate status --namespace %s", view->name);
+        return;
+    }
+    if (to < 0 || to >= PHASES) {
         migrate_blocker *blocker = add(ret);
         SAY(blocker->what, "phase %d (%s) is the %s", migrate_phase_of(view),
             migrate_phase_name(migrate_phase_of(view)),
@@ -507,8 +530,7 @@ void migrate_judge(const migrate_view *view, int to, const migrate_locks *locks,
         judge_clients(view, ret);
     if (GUARD(locks_fit_phase) && locks)
         judge_locks(view, migrate_phase_of(view), to, locks, ret);
-    int from = to < migrate_phase_of(view) ? to + 1 : to - 1;
-    if (traffic && migrate_wants_watch(from, to))
+    if (traffic && migrate_wants_watch(view, to))
         judge_traffic(traffic, ret);
 }
 

@@ -47,6 +47,10 @@ bool migrate_is_whole(const migrate_view *view);
 /** The phase to which a step forward leads: the next one, or the present one if that is not whole. */
 int migrate_next_phase(const migrate_view *view);
 
+/** The phase to which a step back leads; -1: none. In a cluster whose registers contradict each other about Java it
+ *  is 1, which is safe from any mixture. */
+int migrate_former_phase(const migrate_view *view);
+
 /* ---- locks ------------------------------------------------------------------------------------ */
 
 #define MIGRATE_EXAMPLES 5
@@ -176,8 +180,8 @@ bool migrate_passes(const migrate_blockers *blockers);
 void migrate_judge_init(const migrate_view *view, int phase, const migrate_locks *locks,
                         migrate_blockers *ret);
 
-/** Does this step need evidence that no legacy client is left? */
-bool migrate_wants_watch(int from, int to);
+/** Does the step to phase `to` need evidence that no legacy client is left? */
+bool migrate_wants_watch(const migrate_view *view, int to);
 
 /** May any client still act by what it read before this epoch? True if there is a client's record,
  *  or if the last change is less than a lease ago. Then the tool waits for a lease that it has

@@ -63,7 +63,7 @@ void migrate_show_slots(const migrate_view *view, FILE *out) {
         (void)fprintf(out,
                       "  a step was not finished, or slots have lost their registers: "
                       "advance --phase %d finishes it, rollback --phase %d goes back\n",
-                      phase, phase - 1);
+                      phase, migrate_former_phase(view));
 }
 
 const char *migrate_client_state(const migrate_view *view, const migrate_client *client) {
@@ -317,10 +317,10 @@ void migrate_show_text(const migrate_status *status, FILE *out) {
         show_step("next", 0, &status->next, out);
     else if (next < PHASES)
         show_step("next", next, &status->next, out);
-    if (view->reg.readable && migrate_wants_watch(next - 1, next))
+    if (view->reg.readable && migrate_wants_watch(view, next))
         (void)fprintf(out, "  (advance watches for legacy clients before it moves: see --watch)\n");
     if (view->reg.readable)
-        show_step("back", migrate_phase_of(view) - 1, &status->back, out);
+        show_step("back", migrate_former_phase(view), &status->back, out);
     if (status->history)
         show_history(status, out);
 }
@@ -595,7 +595,7 @@ json_t *migrate_status_json(const migrate_status *status) {
     js_set(&json, next_of_status,
            migrate_step_json(ok ? migrate_next_phase(view) : -1, &status->next));
     js_set(&json, back_of_status,
-           migrate_step_json(ok ? migrate_phase_of(view) - 1 : -1, &status->back));
+           migrate_step_json(ok ? migrate_former_phase(view) : -1, &status->back));
     if (status->history)
         js_set(&json, history_of_status, history_json(status));
     return json;

@@ -35,11 +35,6 @@ typedef struct {
 
 #define WAITS (-1) /* not an exit status: a blocker resolves by itself */
 
-/* A step that was not finished leads to the present phase: it asks for what the step asked for. */
-static int origin(const step *step) {
-    return step->to < step->from ? step->from : step->to - 1;
-}
-
 /* After a new connection the server may be another one, and earlier observations prove nothing. */
 static bool is_seen_anew(step *step) {
     bool anew = step->work->migration.link.ups != step->ups;
@@ -159,14 +154,32 @@ static int read_again(step *step) {
     return migrate_read(&step->work->migration, &step->work->view);
 }
 
+/* All of it once more, and the watch ends. */
+static int look_last(step *step, migrate_watches *watch) {
+    int status = read_again(step);
+    bool watched;
+
+    if (status == 0)
+        status = scan(step);
+    if (step->watches) /* last, so that clients that appear during the scan are noticed */
+        watched = migrate_watches_end(watch);
+    else /* a slot may have lost its register meanwhile */
+        watched = !migrate_wants_watch(&step->work->view, step->to);
+    if (status == 0 && (!watched || (is_seen_anew(step) && migrate_wants_wait(&step->work->view))))
+        return fail(STATUS_UNAVAILABLE,
+                    "migrate %s: nothing has changed: the connection was lost; begin again",
+                    step->work->word);
+    return status ? status : judge(step, step->watches);
+}
+
 static int await(step *step) {
     int64_t watch_ms = step->work->options->watch_ms, monitor_ms = step->work->options->monitor_ms;
     migrate_watches watch = {.began_ms = 0};
-    bool watched = true, reported = false;
+    bool reported = false;
     int64_t doubt_ms = 0;
     int status = 0;
 
-    step->watches = migrate_wants_watch(origin(step), step->to);
+    step->watches = migrate_wants_watch(&step->work->view, step->to);
     if (watch_ms == MIGRATE_NOT_GIVEN)
         watch_ms = step->work->view.reg.lease_ms;
     if (monitor_ms == MIGRATE_NOT_GIVEN) { /* it costs the server a copy of every command */
@@ -197,16 +210,10 @@ static int await(step *step) {
     }
     migrate_progress(NULL);
     if (status == 0)
-        status = read_again(step);
-    if (status == 0)
-        status = scan(step);
-    if (step->watches) /* last, so that clients that appear during the scan are noticed */
-        watched = migrate_watches_end(&watch);
-    if (status == 0 && (!watched || (is_seen_anew(step) && migrate_wants_wait(&step->work->view))))
-        return fail(STATUS_UNAVAILABLE,
-                    "migrate %s: nothing has changed: the connection was lost; begin again",
-                    step->work->word);
-    return status ? status : judge(step, step->watches);
+        return look_last(step, &watch);
+    if (step->watches)
+        (void)migrate_watches_end(&watch);
+    return status;
 }
 
 /* Checks until nothing blocks the step, or a blocker doesn't resolve by itself. */
@@ -232,7 +239,7 @@ static int settle(step *step) {
 static int check_users(step *step) {
     migrate_blockers blockers = {.count = 0};
 
-    migrate_acl_judge(step->work, origin(step), step->to, &step->permissions, &blockers);
+    migrate_acl_judge(step->work, step->to, &step->permissions, &blockers);
     return blockers.count ? migrate_refuse(step->work->word, &blockers) : 0;
 }
 
@@ -428,7 +435,7 @@ static int take_step(migrate_work *work, int by) {
     step step = {.work = work,
                  .seen_ms = moment_ms(),
                  .from = migrate_phase_of(&work->view),
-                 .to = by > 0 ? migrate_next_phase(&work->view) : migrate_phase_of(&work->view) - 1,
+                 .to = by > 0 ? migrate_next_phase(&work->view) : migrate_former_phase(&work->view),
                  .epoch = work->view.reg.readable ? work->view.reg.epoch : 0,
                  .since_us = work->view.reg.since_us,
                  .ups = work->migration.link.ups};
