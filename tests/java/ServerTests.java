@@ -1,3 +1,4 @@
+import static io.tidelock.Checks.await;
 import static io.tidelock.Checks.check;
 import static io.tidelock.Checks.equal;
 import static io.tidelock.Checks.thrown;
@@ -10,7 +11,6 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.BooleanSupplier;
 
 import io.tidelock.Checks;
 import io.tidelock.Eval;
@@ -80,14 +80,6 @@ public final class ServerTests {
     private void phase(String namespace, int phase, int epoch, int leaseMs) {
         call("HSET", "tidelock:phase:{" + namespace + "}", "phase", "" + phase, "epoch", "" + epoch, "lease_ms", "" + leaseMs,
             "since", "0", "keys", "*");
-    }
-
-    private static void await(String what, BooleanSupplier holds) throws InterruptedException {
-        long end = System.nanoTime() + LIMIT_MS * 1000000;
-        while (!holds.getAsBoolean()) {
-            check(System.nanoTime() < end, "not within " + LIMIT_MS + " ms: " + what);
-            Thread.sleep(5);
-        }
     }
 
     private DistributeLockUtil legacy() {
@@ -267,7 +259,7 @@ public final class ServerTests {
             check(get(key) != null, "nothing reaches the server");
             lossy.between = () -> { };
             lossy.lose("", false);
-            await("undone", () -> {
+            await("undone", LIMIT_MS, () -> {
                 one.lock(other);
                 one.release(other);
                 return get(key) == null;
@@ -444,7 +436,7 @@ public final class ServerTests {
         String key = fresh();
         try (TidelockLockUtil one = new TidelockLockUtil(redis, options("none").renew(true).maxHoldMs(1500))) {
             check(one.lock(key), "it is free");
-            await("its end", () -> one.remainingMs(key) == 0);
+            await("its end", LIMIT_MS, () -> one.remainingMs(key) == 0);
             check(!one.release(key), "it had expired");
         }
     }
@@ -465,7 +457,7 @@ public final class ServerTests {
         try (TidelockLockUtil one = renewing("none")) {
             check(one.lock(key), "it is free");
             call("DEL", key);
-            await("the loss", () -> one.remainingMs(key) == 0);
+            await("the loss", LIMIT_MS, () -> one.remainingMs(key) == 0);
             check(!one.release(key), "lost");
             check(one.lastLoss().contains("no longer exists") || one.lastLoss().contains("expired"), one.lastLoss());
         }
@@ -477,7 +469,7 @@ public final class ServerTests {
             check(one.lock(key), "it is free");
             String losers = "" + (Long.parseLong(get(key)) + 1);
             call("SET", key, losers);
-            await("our stamp", () -> !losers.equals(get(key)));
+            await("our stamp", LIMIT_MS, () -> !losers.equals(get(key)));
             check(one.release(key), "held");
             equal(null, get(key));
         }
@@ -519,7 +511,7 @@ public final class ServerTests {
         check(one.lock(key), "it is free");
         one.release(key);
         phase("follows", 2, 2);
-        await("the next lease", () -> {
+        await("the next lease", LIMIT_MS, () -> {
             check(one.lock(key), "it is free");
             boolean token = stampOrToken(key).equals("token");
             check(one.release(key), "held");
@@ -535,7 +527,7 @@ public final class ServerTests {
             check(one.lock(key), "it is free");
             equal("stamp", stampOrToken(key));
             phase("drain", 2, 2);
-            await("a token", () -> stampOrToken(key).equals("token"));
+            await("a token", LIMIT_MS, () -> stampOrToken(key).equals("token"));
             check(one.remainingMs(key) > 0, "it is held");
             check(one.release(key), "all the time");
             equal(null, get(key));
@@ -559,7 +551,7 @@ public final class ServerTests {
         try (TidelockLockUtil one = new TidelockLockUtil(slow, options)) {
             check(one.lock(key), "it is free");
             phase("late-drain", 2, 2, 600);
-            await("a renewal", () -> found.get() != null);
+            await("a renewal", LIMIT_MS, () -> found.get() != null);
             equal("stamp", found.get());
         }
     }
@@ -583,7 +575,7 @@ public final class ServerTests {
         one.release(key);
         call("DEL", "tidelock:phase:{gone}");
         AtomicReference<String> why = new AtomicReference<>();
-        await("the lease's end", () -> refuses(one, key, why));
+        await("the lease's end", LIMIT_MS, () -> refuses(one, key, why));
         check(why.get().contains("no longer exists"), why.get());
         phase("gone", 1, 4);
         check(thrown(() -> one.lock(key)).contains("lost writes"), "older");
@@ -612,7 +604,7 @@ public final class ServerTests {
         one.release(key);
         lossy.lose("phase", false);
         AtomicReference<String> why = new AtomicReference<>();
-        await("the lease's end", () -> refuses(one, key, why));
+        await("the lease's end", LIMIT_MS, () -> refuses(one, key, why));
         int before = Collections.frequency(lossy.sent, "acquire");
         refuses(one, key, why);
         equal(before, Collections.frequency(lossy.sent, "acquire"));
@@ -666,7 +658,7 @@ public final class ServerTests {
             check(one.lock(key), "it is free");
             for (String name : new String[] {"a", "b", "c", "d"}) {
                 waiters.add(waiter(key, order, name));
-                await("its entry", () -> (Long) call("ZCARD", line) == waiters.size());
+                await("its entry", LIMIT_MS, () -> (Long) call("ZCARD", line) == waiters.size());
             }
             check(one.release(key), "held");
         }
@@ -702,7 +694,7 @@ public final class ServerTests {
             lossy.lose("join", true); // the first one, as this is called before its loss
             lossy.between = () -> lossy.lose(lossy.sent.contains("join") ? "" : "join", true);
             Thread waiter = waiter(other, key, end);
-            await("a second look", () -> Collections.frequency(lossy.sent, "join") > 1);
+            await("a second look", LIMIT_MS, () -> Collections.frequency(lossy.sent, "join") > 1);
             check(one.release(key), "held");
             waiter.join();
             equal(true, end.get());
@@ -731,9 +723,9 @@ public final class ServerTests {
                 TidelockLockUtil other = new TidelockLockUtil(redis, options("queue-back"))) {
             check(one.lock(key), "it is free");
             Thread waiter = waiter(other, key, end);
-            await("its entry", () -> (Long) call("ZCARD", line) == 1);
+            await("its entry", LIMIT_MS, () -> (Long) call("ZCARD", line) == 1);
             phase("queue-back", 2, 2);
-            await("its leaving", () -> (Long) call("ZCARD", line) == 0);
+            await("its leaving", LIMIT_MS, () -> (Long) call("ZCARD", line) == 0);
             equal(null, end.get());
             check(one.release(key), "held");
             waiter.join();
@@ -761,7 +753,7 @@ public final class ServerTests {
         try (TidelockLockUtil one = new TidelockLockUtil(redis, options("idle"))) {
             check(one.lock(fresh()), "it is free");
             phase("idle", 2, 2);
-            await("the phase", () -> one.phase() == 2);
+            await("the phase", LIMIT_MS, () -> one.phase() == 2);
             Object records = call("HVALS", "tidelock:phase:{idle}:clients");
             check(new String((byte[]) ((List<?>) records).get(0), StandardCharsets.UTF_8).startsWith("2 2 "), "its record");
         }
@@ -810,7 +802,7 @@ public final class ServerTests {
         phase("forgotten", 1, 1, 300);
         lockAndForget("forgotten");
         check(runs("tidelock-forgotten"), "it reads the phase");
-        await("its end", () -> {
+        await("its end", LIMIT_MS, () -> {
             System.gc();
             return !runs("tidelock-forgotten");
         });
@@ -822,7 +814,7 @@ public final class ServerTests {
         try (TidelockLockUtil one = new TidelockLockUtil(lossy, options("shorter"))) {
             check(one.lock(fresh()), "it is free");
             phase("shorter", 1, 1, 300);
-            await("a look", () -> Collections.frequency(lossy.sent, "phase") > 1);
+            await("a look", LIMIT_MS, () -> Collections.frequency(lossy.sent, "phase") > 1);
             int before = Collections.frequency(lossy.sent, "phase");
             Thread.sleep(200); // on a slow machine fewer come
             check(Collections.frequency(lossy.sent, "phase") - before < 10, "not one behind the other");

@@ -2,17 +2,18 @@ import java.util.List;
 
 import io.lettuce.core.RedisNoScriptException;
 import io.lettuce.core.ScriptOutputType;
-import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.cluster.api.sync.RedisClusterCommands;
 import io.tidelock.Eval;
 
 /**
- * Over Lettuce: redisClient.connect(ByteArrayCodec.INSTANCE).sync(), which threads can share. Lettuce repeats a request
- * after it has connected again. Where that matters, set ClientOptions.autoReconnect(false) and take connections of a pool.
+ * Over Lettuce: redisClient.connect(ByteArrayCodec.INSTANCE).sync(), which threads can share. For a Redis Cluster take a
+ * RedisClusterClient. Lettuce repeats a request after it has connected again. Where that matters, set
+ * ClientOptions.autoReconnect(false) and take connections of a pool.
  */
 public final class LettuceEval implements Eval {
-    private final RedisCommands<byte[], byte[]> redis;
+    private final RedisClusterCommands<byte[], byte[]> redis;
 
-    public LettuceEval(RedisCommands<byte[], byte[]> redis) {
+    public LettuceEval(RedisClusterCommands<byte[], byte[]> redis) {
         this.redis = redis;
     }
 

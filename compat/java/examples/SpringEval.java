@@ -13,8 +13,9 @@ import io.lettuce.core.cluster.api.async.RedisClusterAsyncCommands;
 import io.tidelock.Eval;
 
 /**
- * Over Spring's StringRedisTemplate with Lettuce, which is its default. Spring's own eval() wants to know the type of the
- * reply, which differs here: so the script goes to the driver.
+ * Over Spring's StringRedisTemplate with Lettuce, which is its default; for one server, Sentinels or a Redis Cluster, as its
+ * connection factory says. Spring's own eval() wants to know the type of the reply, which differs here: so the script goes
+ * to the driver.
  */
 public final class SpringEval implements Eval {
     private final StringRedisTemplate redis;

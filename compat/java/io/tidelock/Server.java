@@ -44,7 +44,8 @@ final class Server {
 
     private static String why(String error) {
         if (MOVES.matcher(error).find())
-            return "the key's slot is being moved, and no lock is acquired there until it has moved: " + error;
+            return "the key's slot is being moved: it can't be acquired or released until it has moved; wait, or finish the "
+                + "move: " + error;
         if (MOVED.matcher(error).find())
             return "the Eval must use its library's client for a Redis Cluster: " + error;
         return "the server refused or gave no reply: " + error;

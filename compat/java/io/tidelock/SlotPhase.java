@@ -31,6 +31,14 @@ final class SlotPhase implements Phase {
         return new SlotPhase(reads, reads.charAt(0) - '0', epoch);
     }
 
+    /**
+     * An older register than another slot's may have come back with an old dump, when legacy clients run again: then the
+     * lower phase of both counts. A stamp is safe in each.
+     */
+    SlotPhase limitedBy(SlotPhase latest) {
+        return epoch < latest.epoch && latest.phase < phase ? new SlotPhase(reads, latest.phase, epoch) : this;
+    }
+
     @Override
     public int acts() {
         return phase == NONE ? Rules.FALLBACK : phase;

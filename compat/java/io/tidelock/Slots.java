@@ -48,7 +48,7 @@ final class Slots {
         SlotPhase read = SlotPhase.read(rules, reads);
         known(keys).phase = read;
         latest = read.epoch > latest.epoch ? read : latest;
-        return read;
+        return read.limitedBy(latest);
     }
 
     /** Reads the slot's register if it must. */
@@ -67,7 +67,7 @@ final class Slots {
     private synchronized SlotPhase usableNow(Keys keys) {
         Known known = known(keys);
         boolean fresh = known.phase != null && !known.clock.isOutdated(Moment.now(), rules.attemptMs * Rates.NS_PER_MS);
-        return fresh ? known.phase : null;
+        return fresh ? known.phase.limitedBy(latest) : null;
     }
 
     private void read(Keys keys) {

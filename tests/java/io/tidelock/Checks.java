@@ -4,6 +4,7 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import java.util.Comparator;
+import java.util.function.BooleanSupplier;
 
 /** Runs each method of an object whose name is a promise, and says which ones are broken. */
 public final class Checks {
@@ -19,6 +20,19 @@ public final class Checks {
     public static void check(boolean holds, String what) {
         if (!holds)
             throw new AssertionError(what);
+    }
+
+    /** The name of the register of a key's slot. */
+    public static String register(Options options, String key) {
+        return Reply.text(new Keys(key).register(new Rules(options)));
+    }
+
+    public static void await(String what, long limitMs, BooleanSupplier holds) throws InterruptedException {
+        long end = System.nanoTime() + limitMs * 1000000;
+        while (!holds.getAsBoolean()) {
+            check(System.nanoTime() < end, "not within " + limitMs + " ms: " + what);
+            Thread.sleep(5);
+        }
     }
 
     /** The message of what is thrown. */

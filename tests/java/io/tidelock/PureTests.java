@@ -41,6 +41,14 @@ public final class PureTests {
         return Reply.text(bytes);
     }
 
+    private SlotPhase slot(String reads) {
+        return SlotPhase.read(rules, reads);
+    }
+
+    private static List<Object> differs(String reads) {
+        return Arrays.<Object>asList(-6L, reads, -1L, "0", Long.toString(SERVER_MS / 1000), "0", 1L, 0L);
+    }
+
     // ---- time ----
 
     public void a_deadline_counts_on_the_later_clock() {
@@ -74,6 +82,18 @@ public final class PureTests {
         equal(12182, Keys.slot(Rules.bytes("foo")));
         equal(12182, Keys.slot(Rules.bytes("a{foo}b")));
         equal("IllegalArgumentException: a key has 1 to 16384 bytes, not 0", thrown(() -> new Keys("")));
+    }
+
+    public void in_a_cluster_all_keys_are_in_one_slot() {
+        for (String name : new String[] {"jobs:42", "{a}b", "x{a}b", "a{b", "\u00e4"}) {
+            Keys each = new Keys(name);
+            check(each.areInOneSlot(), name);
+            for (byte[] key : each.all(rules))
+                equal(each.slot, Keys.slot(key));
+        }
+        for (String name : new String[] {"a}b", "{}a", "a}{b", "{}x{y"})
+            check(!new Keys(name).areInOneSlot(), name);
+        equal("tidelock:phase:slot:{" + Keys.tag(12182) + "}:default", text(new Keys("foo").register(rules)));
     }
 
     public void each_slot_has_a_tag() {
@@ -325,6 +345,76 @@ public final class PureTests {
         equal("5", text(args.get(6)));
         equal("2", text(args.get(7)));
         equal("0", text(Lease.UNREAD.args(rules, token, "0-java h 1 s", null, at(3000)).get(5)));
+    }
+
+    // ---- in a cluster ----
+
+    public void a_register_of_a_slot_has_a_phase_and_an_epoch() {
+        equal(2, slot("2 1700000000000000").acts());
+        equal(1700000000000000L, slot("2 1700000000000000").epoch);
+        equal(1, slot("").acts());
+        equal(Phase.NONE, slot("").phase);
+        equal(9007199254740991L, slot("0 9007199254740991").epoch);
+        String[] odd = {null, " ", "4 1", "1", "1 ", "1 0", "1 01", "1  1", "1 1 ", "1 -1", "-1 1", "1 x", "1 1\n",
+            "1 9007199254740992", "1 99999999999999999999"};
+        for (String reads : odd)
+            check(thrown(() -> slot(reads)).contains("can't be read"), reads);
+    }
+
+    public void an_older_register_than_another_slots_allows_no_more_than_that_one() {
+        SlotPhase older = slot("2 5").limitedBy(slot("1 6"));
+        equal(1, older.acts());
+        equal("2 5", older.condition());
+        equal(2, slot("2 6").limitedBy(slot("1 6")).acts());
+        equal(2, slot("2 5").limitedBy(slot("3 6")).acts());
+        equal(1, slot("").limitedBy(slot("0 6")).acts());
+        equal(3, slot("3 7").limitedBy(slot("1 6")).acts());
+    }
+
+    public void an_acquire_carries_what_the_register_must_hold() {
+        for (String reads : new String[] {"", "0 5", "1 5", "2 5", "3 5"}) {
+            Request request = new Attempt(rules, keys, token, "host 1 java", slot(reads)).request(clock, START, MS);
+            equal(5, request.keys.size());
+            equal(text(keys.register(rules)), text(request.keys.get(4)));
+            equal(12, request.args.size());
+            equal("", text(request.args.get(10)));
+            equal(reads, text(request.args.get(11)));
+        }
+    }
+
+    public void a_stamp_in_a_cluster_expires_soon_after_it_is_free_for_all() {
+        Request request = new Attempt(rules, keys, token, "host 1 java", slot("1 5")).request(clock, START, MS);
+        equal("63500", text(request.args.get(1)));
+        Renewal renewal = new Renewal(rules, keys, token, "host 1 java", 7, stamped(), false, true);
+        equal("63500", text(renewal.request(clock, START, MS).args.get(5)));
+        equal("3660000", text(renewal(stamped(), false).request(clock, START, MS).args.get(5)));
+    }
+
+    public void a_register_that_differs_is_told_and_acquires_nothing() {
+        Attempt attempt = new Attempt(rules, keys, token, "host 1 java", slot("1 5"));
+        equal(Attempt.Outcome.DIFFERS, attempt.judge(differs("2 6"), START, at(1)));
+        equal("2 6", attempt.found);
+        equal(null, attempt.proof);
+        equal(Attempt.Outcome.DIFFERS, attempt.judge(differs(""), START, at(1)));
+        equal("", attempt.found);
+        thrown(() -> attempt(1).judge(differs("2 6"), START, at(1))); // nothing was asked of a register
+        thrown(() -> attempt.judge(differs(null), START, at(1)));
+    }
+
+    public void no_lease_limits_an_acquire_in_a_cluster() {
+        equal(Long.MAX_VALUE, slot("1 5").leftNs(rules, at(1000000)));
+    }
+
+    public void a_waiter_carries_what_the_register_must_hold() {
+        Entry entry = new Entry(rules, keys, token, "host 1 java");
+        Request request = entry.request(clock, START, MS, "3 5");
+        equal(5, request.keys.size());
+        equal(9, request.args.size());
+        equal("3 5", text(request.args.get(8)));
+        equal(0L, entry.judge(Arrays.<Object>asList(-6L, "2 6"), START));
+        equal("2 6", entry.found);
+        equal(null, entry.proof);
+        equal(4, entry.request(clock, START, MS, null).keys.size());
     }
 
     public static void main(String[] args) throws Exception {
