@@ -398,6 +398,16 @@ TEST(a_replica_has_all_at_its_masters_offset_of_the_same_history) {
     assert_false(migrate_has_all(&nodes[2], &nodes[0]));
 }
 
+TEST(a_link_to_another_node_is_of_the_same_database) {
+    server_link like = {.endpoint = {.db = 2}}, link;
+    assert_true(link_open_same(&link, &like, "127.0.0.1", 1));
+    assert_int_equal(link.endpoint.db, 2);
+    link_close(&link);
+    assert_true(link_open_beside(&link, &like, "127.0.0.1", 1, false)); /* as to a Sentinel */
+    assert_int_equal(link.endpoint.db, 0);
+    link_close(&link);
+}
+
 /* ---- what several masters have seen --------------------------------------------------------------- */
 
 TEST(the_sum_of_several_watches_is_their_worst) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/guard.h"
 #include "ground/wait.h"
 #include "link/server_link.h"
 
@@ -130,6 +131,13 @@ bool link_open_beside(server_link *link, const server_link *other, const char *h
     link->endpoint.db = 0;
     if (stranger)
         tl__endpoint_make_stranger(&link->endpoint);
+    return link_turn(link, host, port);
+}
+
+bool link_open_same(server_link *link, const server_link *other, const char *host, uint16_t port) {
+    *link = (server_link){.endpoint = other->endpoint};
+    if (!GUARD(same_database_is_read))
+        link->endpoint.db = 0;
     return link_turn(link, host, port);
 }
 

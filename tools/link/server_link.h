@@ -53,6 +53,9 @@ bool link_turn(server_link *link, const char *host, uint16_t port);
 bool link_open_beside(server_link *link, const server_link *other, const char *host, uint16_t port,
                       bool stranger);
 
+/** The same, but to the same database: nodes of a cluster may have several (Valkey 9.0). */
+bool link_open_same(server_link *link, const server_link *other, const char *host, uint16_t port);
+
 void link_close(server_link *link);
 
 /** Send a command, whose words end with a NULL, and wait for the reply for 5 s at most. `take`, if not

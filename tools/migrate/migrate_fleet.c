@@ -105,7 +105,7 @@ static bool add_node(fleet *fleet, const cluster_node *of, const server_link *li
     memcpy(node->message, of->message, sizeof node->message);
     if (node->status && !node->message[0])
         (void)snprintf(node->message, sizeof node->message, "no node knows its address");
-    return node->status || link_open_beside(&node->link, like, of->host, of->port, false);
+    return node->status || link_open_same(&node->link, like, of->host, of->port);
 }
 
 static bool learn(fleet *fleet, const cluster_survey *survey, const server_link *like) {

@@ -80,7 +80,7 @@ static bool add_node(surveyor *surveyor, server_link *link, const char *label) {
 static bool add_master(surveyor *surveyor, const cluster_node *master) {
     node *node = &surveyor->node[surveyor->nodes];
 
-    return link_open_beside(&node->own, &surveyor->like, master->host, master->port, false) &&
+    return link_open_same(&node->own, &surveyor->like, master->host, master->port) &&
            add_node(surveyor, NULL, master->label);
 }
 

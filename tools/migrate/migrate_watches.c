@@ -125,8 +125,7 @@ static bool open_place(migrate_watches *watches, const fleet_node *node) {
     place->own.fleet = NULL;
     place->own.between = NULL;
     place->at = &place->own;
-    if (!link_open_beside(&place->own.link, like, node->link.endpoint.host,
-                          node->link.endpoint.port, false))
+    if (!link_open_same(&place->own.link, like, node->link.endpoint.host, node->link.endpoint.port))
         return false;
     watches->count++;
     return true;
