@@ -49,6 +49,11 @@ final class Keeper implements Runnable {
         notifyAll();
     }
 
+    /** Something is left to undo. */
+    synchronized void wake() {
+        notifyAll();
+    }
+
     private void plan(Hold hold, int parts) {
         Moment now = Moment.now();
         next.put(hold, new Limit(now, Math.max(hold.leftNs(now) / parts, LEAST_NS)));

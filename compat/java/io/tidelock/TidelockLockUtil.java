@@ -108,10 +108,15 @@ public final class TidelockLockUtil implements AutoCloseable {
             String found = Release.judge(rules, server.send(request), hold.proof(), Moment.now());
             return before != null ? before : found;
         } catch (TidelockException e) {
-            undo.add(hold.keys, hold.token, "");
-            undo.run(true);
+            undo(hold.keys, hold.token, "");
             return e.getMessage();
         }
+    }
+
+    private void undo(Keys keys, byte[] token, String entry) {
+        undo.add(keys, token, entry);
+        undo.run(true);
+        keeper.wake(); // what could not be undone
     }
 
     /**
@@ -203,7 +208,7 @@ public final class TidelockLockUtil implements AutoCloseable {
                 hold = exchange.run();
             } finally {
                 if (hold == null && exchange.isInDoubt())
-                    undo(exchange.token, "");
+                    undo(keys, exchange.token, "");
             }
             phase = exchange.phase();
             if (exchange.busyMs() >= 0)
@@ -226,7 +231,7 @@ public final class TidelockLockUtil implements AutoCloseable {
 
         private boolean keep(Hold hold) {
             if (!holds.add(name, hold, Moment.now())) {
-                undo(hold.token, "");
+                undo(keys, hold.token, "");
                 return false;
             }
             if (rules.renew)
@@ -234,17 +239,12 @@ public final class TidelockLockUtil implements AutoCloseable {
             return true;
         }
 
-        private void undo(byte[] token, String entry) {
-            undo.add(keys, token, entry);
-            undo.run(true);
-        }
-
         void leaveQueue() {
             if (queueing == null)
                 return;
             Entry entry = queueing.entry;
             queueing = null;
-            undo(entry.token, entry.text());
+            undo(keys, entry.token, entry.text());
         }
     }
 }
