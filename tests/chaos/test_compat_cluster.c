@@ -537,6 +537,35 @@ TEST(each_acquire_in_a_cluster_follows_the_phase_of_its_slot) {
     free_java(j);
 }
 
+static int64_t scripts_run(const char *key) {
+    redisReply *reply = real_redis_command(owner(key), "INFO commandstats");
+    int64_t calls = 0;
+    for (const char *at = reply->str; (at = strstr(at, "cmdstat_eval")); at++)
+        calls += atoll(strstr(at, "calls=") + 6);
+    freeReplyObject(reply);
+    return calls;
+}
+
+/* The first acquire learns the phase from the server's reply, and is sent again. */
+TEST(a_phase_costs_one_request_when_it_has_changed_and_none_later) {
+    enum { TIMES = 5 };
+    free_key();
+    for (int phase = 0; phase <= 3; phase++) {
+        tl_lock *lock = auto_lock(JOB);
+        set_phase(JOB, phase);
+        ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK); /* and the scripts are known */
+        ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        set_phase(JOB, phase);
+        int64_t before = scripts_run(JOB);
+        for (int i = 0; i < TIMES; i++) {
+            ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+            ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+        }
+        assert_int_equal(scripts_run(JOB) - before, 2 * TIMES + 1);
+    }
+    set_phase(JOB, -1);
+}
+
 TEST(a_hold_in_a_cluster_stays_what_it_is) {
     free_key();
     tl_lock *lock = auto_lock(JOB);
@@ -664,4 +693,23 @@ TEST(the_drop_in_locks_in_a_cluster) {
     java_release(j, "nightly", end_ms);
     tl_dlu_close(locks);
     free_java(j);
+}
+
+TEST(the_drop_in_follows_the_phase_of_a_slot) {
+    const tl_legacy_options all = TL_LEGACY_OPTIONS(.namespaces = "*=default");
+    tl_dlu *locks = tl_dlu_open_with(
+        &TL_CLIENT_OPTIONS(.url = real_fleet_url(fleet), .protocol = TL_AUTO, .legacy = &all,
+                           .attempt_ms = SOON_MS, .connect_ms = SOON_MS),
+        &said);
+    assert_non_null(locks);
+    for (int phase = -1; phase <= 3; phase++) {
+        set_phase("nightly", phase);
+        assert_true(tl_dlu_lock(locks, "nightly", &said));
+        assert_int_equal(is_token("nightly"), phase >= 2);
+        assert_false(tl_dlu_lock(locks, "nightly", &said));
+        assert_true(tl_dlu_remaining_ms(locks, "nightly") > 0);
+        assert_int_equal(tl_dlu_release(locks, "nightly", &said), TL_OK);
+    }
+    set_phase("nightly", -1);
+    tl_dlu_close(locks);
 }
