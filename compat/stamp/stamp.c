@@ -276,7 +276,7 @@ static bool rests_later(tl_try *attempt, const tl_job *job, const tl_event *even
     static const char early[] =
         "a legacy client may still overwrite the stamp: it rests when legacy_delay_max has passed";
     static const char moving[] =
-        "the key's slot is being moved: a lock with a stamp can't rest until it has moved";
+        "the key's slot is being moved: a lock that may be a stamp can't rest until it has moved";
     tl_mono from = rests_from(job, event);
     bool is_early = tl__mono_before(event->now, from);
     if (!tl__stamp_rests(attempt, job, event) || (!attempt->alone && !is_early))

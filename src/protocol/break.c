@@ -49,8 +49,12 @@ static tl_status answered(tl_break *machine, const tl_event *event, tl_out *out)
 }
 
 static tl_status failed(tl_break *machine, const tl_event *event, tl_out *out) {
+    static const char moving[] = "the key's slot is being moved: nothing is removed until it has "
+                                 "moved; wait, or finish the move";
     bool follows = event->failed.redirect == TL_MOVED || event->failed.redirect == TL_NOT_ELSEWHERE;
-    if (event->failed.why != TL_EELSEWHERE || !follows || machine->hops == TL_HOPS_MAX)
+    if (event->failed.why == TL_EELSEWHERE && !follows)
+        return tl__end(machine, TL_EUNAVAILABLE, TL_LITERAL(moving), out);
+    if (event->failed.why != TL_EELSEWHERE || machine->hops == TL_HOPS_MAX)
         return tl__end_failed(
             machine, event,
             machine->ticket == TL_BREAK_SCRIPT || machine->ticket == TL_BREAK_WRITES, out);

@@ -358,7 +358,8 @@ TEST(a_stamp_rests_when_its_slot_has_moved) {
     real_fleet_move_key(fleet, JOB);
     outlast(j, lock);
     ASSERT_RESULT(tl_lock_rest(lock, 3600000, &said), TL_EUNAVAILABLE);
-    ASSERT_SAID("the key's slot is being moved: a lock with a stamp can't rest until it has moved");
+    ASSERT_SAID(
+        "the key's slot is being moved: a lock that may be a stamp can't rest until it has moved");
     assert_false(java_lock(j, JOB, &end_ms));
     real_fleet_close_slot(fleet);
     WAIT_FOR(SOON_MS, is_at_rest(client)); /* in the background */
@@ -375,6 +376,8 @@ TEST(none_is_acquired_while_its_slot_is_open_and_who_waits_has_it_afterwards) {
     tl_client *client = ours();
     tl_lock *lock = told_of(client, make_events());
     real_fleet_open_slot(fleet, JOB, another_master());
+    ASSERT_RESULT(tl_client_break(client, JOB, strlen(JOB), NULL, &said), TL_EUNAVAILABLE);
+    ASSERT_SAID("the key's slot is being moved: nothing is removed until it has moved");
     ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EUNAVAILABLE);
     ASSERT_SAID(
         "the key's slot is being moved: a lock with a stamp can't be acquired until it has moved; "

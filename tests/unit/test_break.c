@@ -121,6 +121,27 @@ static void ends(const feed *f, tl_err code) {
     assert_int_equal(f->out.message[0] != '\0', code != TL_OK);
 }
 
+/* No node executes the script then, for it has several keys. */
+TEST(in_a_slot_that_is_being_moved_nothing_is_removed) {
+    static const tl_redirect_kind kinds[] = {TL_ASK, TL_TRY_AGAIN, TL_MOVED};
+    for (size_t i = 0; i < 3; i++) {
+        feed f;
+        begin(&f, NULL);
+        tl_status status = feed_event(
+            &f, (tl_event){.kind = TL_FAILED,
+                           .asked = {.ticket = f.last.ticket, .sent = f.sent},
+                           .failed = {.why = TL_EELSEWHERE, .redirect = (uint8_t)kinds[i]}});
+        if (kinds[i] == TL_MOVED) {
+            assert_int_equal(status, TL_GO);
+            feed_assert_asked(&f, "break");
+            continue;
+        }
+        assert_int_equal(status, TL_END);
+        assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+        assert_non_null(strstr(f.out.message, "nothing is removed until it has moved; wait, or "));
+    }
+}
+
 TEST(without_scripts_a_lock_is_removed_by_a_transaction) {
     static const char *const errors[] = {ENGINELESS, "-ERR unknown command 'EVALSHA'"};
     tl_lock_info seen = {.size = sizeof seen, .value = "1700000060000"};
