@@ -292,6 +292,22 @@ $(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(call obj,$(filter-o
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(OBSERVED) $(TEST_LIBS))
+# Worlds in which the command's files run: of few slots, with what they ask of servers and of the system defined anew.
+FEW       := -include tests/worlds/few_slots.h
+WORLD_OBJ := $(call obj,$(filter-out tests/worlds/test_%,$(wildcard tests/worlds/*.c)) tests/sim/fiber.c)
+FEW_SRC   := $(filter tools/migrate/% tools/doctor/cluster_survey.c,$(TOOL_SRC))
+$(BUILD)/tests/worlds.a: $(WORLD_OBJ) $(FEW_SRC:%.c=$(BUILD)/few/%.o) $(BUILD)/list
+$(BUILD)/obj/tests/worlds/%.o: WIDE_CPPFLAGS += $(FEW)
+$(BUILD)/few/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc
+	$(call say,FEW $<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) $(FEW) -MMD -MP -c $< -o $@
+-include $(shell find $(BUILD)/few -name '*.d' 2>/dev/null)
+SEAMS := $(shell sed -n 's|^[a-z].*[ *]__wrap_\([a-z_]*\)[^a-z_].*|-Wl,--wrap=\1|p' tests/worlds/*.c | sort -u)
+$(BUILD)/tests/worlds/test_%: $(BUILD)/obj/tests/worlds/test_%.o $(BUILD)/tests/worlds.a $(TEST_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(SEAMS) $(TEST_LIBS))
 $(BUILD)/tests/legacy/test_%: $(BUILD)/obj/tests/legacy/test_%.o $(BUILD)/tests/legacy.a $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
@@ -327,6 +343,16 @@ $(GUARDED)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(call gobj,$(filte
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(OBSERVED) $(TEST_LIBS))
+$(GUARDED)/few/%.o: %.c $(BUILD)/flags | $(GEN)/scripts.inc $(GEN)/scripts_without.inc
+	$(call say,FEW $<)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -O1 -g0 $(ALL_CPPFLAGS) $(WIDE_CPPFLAGS) $(FEW) -DTL_GUARDS -DTL_ASSERTS -MMD -MP -c $< -o $@
+-include $(shell find $(GUARDED)/few -name '*.d' 2>/dev/null)
+$(GUARDED)/worlds.a: $(WORLD_OBJ) $(FEW_SRC:%.c=$(GUARDED)/few/%.o) $(BUILD)/list
+$(GUARDED)/tests/worlds/test_%: $(BUILD)/obj/tests/worlds/test_%.o $(GUARDED)/worlds.a $(GUARDED_LIB)
+	$(call say,LD $@)
+	@mkdir -p $(@D)
+	$(call link,$(SEAMS) $(TEST_LIBS))
 $(GUARDED)/tests/legacy/test_%: $(BUILD)/obj/tests/legacy/test_%.o $(BUILD)/tests/legacy.a $(GUARDED_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
