@@ -189,6 +189,37 @@ expect 0 migrate advance --phase 2 --watch 1s --yes
 expect 0 migrate advance --phase 3 --yes
 all_in 3
 
+# ---- old data: what a restart would bring back, and what has come back ------------------------------------------------------
+expect 0 migrate rollback --phase 2 --yes
+of "${masters[1]}" BGSAVE >/dev/null
+has_saved() { of "${masters[1]}" INFO persistence | grep -q '^rdb_saves:[1-9]'; }
+until_true 20 has_saved || fail "no snapshot"
+expect_from 0 migrate rollback --phase 1 --yes
+would="127.0.0.1:${masters[1]} would come back with older registers after a restart: until the next snapshot .BGSAVE., or with appendonly$"
+grep -q "^tidelock: migrate rollback: note: $would" "$err" || fail "the master with an old snapshot isn't named: $(cat "$err")"
+expect 0 migrate status
+says "^  note: $would"
+is_safe() {
+    of "${masters[1]}" BGSAVE >/dev/null
+    migrate status >"$out" && ! grep -q 'would come back' "$out"
+}
+until_true 20 is_safe || fail "a new snapshot doesn't count: $(cat "$out")"
+for key in $(registers "${masters[1]}" | head -n 100); do echo "SET $key '2 5'"; done | of "${masters[1]}" >/dev/null
+expect 0 migrate status
+says '^  old Java class: must not run: old data has come back, by which clients may write tokens$'
+says "^  alarm: old data has come back: the record is in phase 1, and a later one is at 127.0.0.1:${masters[1]} .100 slots.: end Java, then: rollback --phase 1, or advance --phase 2$"
+expect 0 migrate status --json
+"$python" -c 'import json, sys; slots = json.load(open(sys.argv[1]))["slots"]; assert slots["later"] and not slots["whole"] and slots["unsaved"] is None, slots' "$out" ||
+    fail "--json: $(cat "$out")"
+expect_from 0 migrate rollback --phase 1 --yes
+says 'Java may start$'
+expect 0 migrate status
+says '^  old Java class: may run$'
+all_in 1
+expect 0 migrate advance --phase 2 --watch 1s --yes
+expect 0 migrate advance --phase 3 --yes
+all_in 3
+
 # ---- registers that are lost, or of others --------------------------------------------------------------------------
 for key in $(registers "${masters[2]}" | head -n 100); do of "${masters[2]}" DEL "$key"; done >/dev/null
 expect 0 migrate status

@@ -128,6 +128,8 @@ TEST(the_highest_phase_counts_and_java_waits_for_the_last_slot) {
     assert_int_equal(migrate_phase_of(&v), 2);
     assert_false(migrate_is_whole(&v));
     assert_int_equal(migrate_next_phase(&v), 2);
+    assert_true(strstr(java(&v, &nothing), "must not run: old data has come back"));
+    v = view_in(2, 2);
     assert_string_equal(java(&v, &nothing), "must not run");
     v = view_in(2, 1); /* going down: the record comes last */
     assert_true(strstr(java(&v, &nothing), "must not run: the step to phase 1 is not finished"));
@@ -406,6 +408,36 @@ TEST(a_link_to_another_node_is_of_the_same_database) {
     assert_true(link_open_beside(&link, &like, "127.0.0.1", 1, false)); /* as to a Sentinel */
     assert_int_equal(link.endpoint.db, 0);
     link_close(&link);
+}
+
+/* ---- old data ----------------------------------------------------------------------------------- */
+
+TEST(masters_that_would_come_back_with_older_registers_are_named) {
+    char buf[MIGRATE_LIST_SIZE];
+    judge_fleet();
+    for (int i = 0; i < NODES; i++)
+        nodes[i].saved_us = FLEET_SAVED;
+    fleet.tally.top = NOW;
+    assert_string_equal(migrate_fleet_unsaved(buf, &fleet), "");
+    nodes[0].saved_us = NOW - 1;
+    nodes[1].saved_us = NOW + 1000; /* its clock may be ahead */
+    nodes[2].saved_us = 0;          /* a replica */
+    assert_string_equal(migrate_fleet_unsaved(buf, &fleet), "10.0.0.0:6379, 10.0.0.1:6379");
+    nodes[1].saved_us = NOW + 5000000;
+    assert_string_equal(migrate_fleet_unsaved(buf, &fleet), "10.0.0.0:6379");
+}
+
+TEST(slots_that_old_data_has_led_to_a_later_phase_are_named) {
+    char buf[MIGRATE_LIST_SIZE];
+    judge_fleet();
+    for (int i = 0; i < TL_SLOTS; i++)
+        fleet.slot[i] = (migrate_slot){.phase = PHASE_BRIDGE, .epoch = 9};
+    assert_string_equal(migrate_fleet_later(buf, &fleet, PHASE_BRIDGE), "");
+    fleet.slot[3].phase = fleet.slot[4].phase = PHASE_DRAIN;
+    fleet.slot[TL_SLOTS - 1].phase = PHASE_TOKEN;
+    assert_string_equal(migrate_fleet_later(buf, &fleet, PHASE_BRIDGE),
+                        "10.0.0.0:6379 (2 slots), 10.0.0.1:6379 (1 slot)");
+    assert_string_equal(migrate_fleet_later(buf, &fleet, PHASE_DRAIN), "10.0.0.1:6379 (1 slot)");
 }
 
 /* ---- what several masters have seen --------------------------------------------------------------- */

@@ -297,6 +297,7 @@ static int check_end(mover *mover) {
 }
 
 static int go_down_to_java(mover *mover) {
+    char unsaved[MIGRATE_LIST_SIZE];
     bool done = false, reported = false;
     int status = 0;
 
@@ -319,6 +320,8 @@ static int go_down_to_java(mover *mover) {
     tell_step(mover);
     printf("namespace %s: no token is left: Java may start\n", mover->work->view.name);
     (void)fflush(stdout);
+    if (*migrate_fleet_unsaved(unsaved, link_of(mover)->fleet))
+        say("migrate %s: note: %s " MIGRATE_UNSAVED, mover->work->word, unsaved);
     return confirm(mover);
 }
 

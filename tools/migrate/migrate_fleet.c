@@ -26,6 +26,23 @@ static void field(tl_bytes info, const char *name, char to[MIGRATE_RUN_ID]) {
     (void)snprintf(to, MIGRATE_RUN_ID, "%.40s", text);
 }
 
+static int64_t number(tl_bytes info, const char *name) {
+    char text[24] = "";
+    int64_t ret;
+    return info_field(info, name, text, sizeof text) && tl__bytes_to_int(tl__bytes_of(text), &ret)
+               ? ret
+               : -1;
+}
+
+/* From when is the data with which it would come back? Without a snapshot it comes back with none. */
+static int64_t saved_us(tl_bytes info) {
+    int64_t saved_s = number(info, "rdb_last_save_time");
+    bool none = number(info, "rdb_saves") == 0 && number(info, "rdb_last_load_keys_loaded") == 0;
+
+    return saved_s < 0 || none || number(info, "aof_enabled") != 0 ? FLEET_SAVED
+                                                                   : saved_s * 1000000;
+}
+
 static bool take_info(void *ctx, const tl_reply *reply) {
     fleet_node *node = ctx;
     char role[16] = "", link[16] = "", offset[24] = "";
@@ -39,6 +56,7 @@ static bool take_info(void *ctx, const tl_reply *reply) {
     node->linked = strcmp(link, "up") == 0;
     (void)info_field(info, node->master ? "master_repl_offset" : "slave_repl_offset", offset,
                      sizeof offset);
+    node->saved_us = saved_us(info);
     field(info, "run_id", node->run);
     field(info, "master_replid", node->history);
     return tl__bytes_to_int(tl__bytes_of(offset), &node->offset) && node->run[0];

@@ -12,18 +12,22 @@ typedef struct {
     server_link link; /**< conn NULL: it can't be asked */
     char id[NODE_ID_SIZE], of[NODE_ID_SIZE];
     char label[TL_HOST_SIZE + 16];
-    bool master;                  /**< as its role says */
-    bool linked;                  /**< a replica: it is connected to its master */
-    bool moves;                   /**< slots are being moved atomically */
-    int slots;                    /**< how many it has */
-    int64_t epoch;                /**< of its slots */
-    int64_t offset;               /**< in the stream of replication */
+    bool master;    /**< as its role says */
+    bool linked;    /**< a replica: it is connected to its master */
+    bool moves;     /**< slots are being moved atomically */
+    int slots;      /**< how many it has */
+    int64_t epoch;  /**< of its slots */
+    int64_t offset; /**< in the stream of replication */
+    int64_t
+        saved_us; /**< by its clock: its snapshot, with which a restart begins; or FLEET_SAVED */
     char run[MIGRATE_RUN_ID];     /**< of the process */
     char history[MIGRATE_RUN_ID]; /**< of the stream of replication */
     bool denies;                  /**< it has refused a write, and will again */
     int status;                   /**< 0, or why it can't be asked, with a message */
     char message[240];
 } fleet_node;
+
+#define FLEET_SAVED INT64_MAX /**< it appends to a file, has no snapshot, or doesn't say */
 
 struct migrate_fleet {
     fleet_node *node;
@@ -75,6 +79,14 @@ bool migrate_has_no_moves(const server_link *link);
 
 /** From the nodes and what they have said: the owners, the flaws, the identity. */
 void migrate_fleet_judge(struct migrate_fleet *fleet, const cluster_survey *survey);
+
+/** The masters that a restart would give older registers: without an append-only file, and with a snapshot from before
+ *  these were written. "": none. Returns buf. */
+const char *migrate_fleet_unsaved(char buf[MIGRATE_LIST_SIZE], const struct migrate_fleet *fleet);
+
+/** The masters of slots in a later phase than this one: "10.0.0.5:6379 (12 slots)". Returns buf. */
+const char *migrate_fleet_later(char buf[MIGRATE_LIST_SIZE], const struct migrate_fleet *fleet,
+                                int phase);
 
 /** Has this replica all that its master had executed at its last INFO? */
 bool migrate_has_all(const fleet_node *replica, const fleet_node *master);

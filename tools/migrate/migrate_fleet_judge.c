@@ -9,6 +9,9 @@
 #include "ground/guard.h"
 #include "migrate/migrate_fleet.h"
 
+#define CLOCKS_US                                                                                  \
+    2000000 /* so far may a server's clock be ahead of that of the host that wrote the registers */
+
 typedef struct migrate_fleet fleet;
 
 void migrate_add_flaw(fleet *fleet, bool passes, const char *who, const char *todo,
@@ -177,6 +180,39 @@ void migrate_fleet_judge(fleet *fleet, const cluster_survey *survey) {
     for (unsigned i = 0; i < fleet->count; i++)
         judge_node(fleet, &fleet->node[i]);
     identify(fleet);
+}
+
+static void add_text(char buf[MIGRATE_LIST_SIZE], const char *label, const char *more) {
+    size_t n = strlen(buf);
+
+    if (n < MIGRATE_LIST_SIZE / 2)
+        (void)snprintf(buf + n, MIGRATE_LIST_SIZE - n, "%s%s%s", n ? ", " : "", label, more);
+    else if (n < MIGRATE_LIST_SIZE - 10 && strcmp(buf + n - 3, "...") != 0)
+        (void)snprintf(buf + n, MIGRATE_LIST_SIZE - n, ", ...");
+}
+
+const char *migrate_fleet_unsaved(char buf[MIGRATE_LIST_SIZE], const fleet *fleet) {
+    buf[0] = '\0';
+    for (unsigned i = 0; i < fleet->count; i++)
+        if (fleet->node[i].slots && !fleet->node[i].status &&
+            fleet->node[i].saved_us < fleet->tally.top + CLOCKS_US)
+            add_text(buf, fleet->node[i].label, "");
+    return buf;
+}
+
+const char *migrate_fleet_later(char buf[MIGRATE_LIST_SIZE], const fleet *fleet, int phase) {
+    char text[32];
+
+    buf[0] = '\0';
+    for (unsigned i = 0; i < fleet->count; i++) {
+        int count = 0;
+        for (unsigned slot = 0; slot < TL_SLOTS; slot++)
+            count += fleet->owner[slot] == i && fleet->slot[slot].phase > phase;
+        (void)snprintf(text, sizeof text, " (%d slot%s)", count, migrate_plural(count));
+        if (count > 0)
+            add_text(buf, fleet->node[i].label, text);
+    }
+    return buf;
 }
 
 bool migrate_has_all(const fleet_node *replica, const fleet_node *master) {

@@ -626,7 +626,10 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
             "must not run: the step to phase 1 is not finished, or slots have lost their "
             "registers");
     else if (migrate_phase_of(view) >= PHASE_DRAIN)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run");
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "must not run%s",
+                       view->reg.phase < PHASE_DRAIN
+                           ? ": old data has come back, by which clients may write tokens"
+                           : "");
     else if (view->slots.odd + view->slots.unread > 0)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
                        "not known: the register%s of %d slot%s can't be read",

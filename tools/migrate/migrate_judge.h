@@ -36,6 +36,9 @@ typedef struct {
     bool by_slots;
     migrate_tally slots;
     migrate_blockers flaws; /**< what of the cluster forbids a step */
+    /** Of a cluster, "": none. The masters of slots in a later phase than the record's, where no step leaves them: old data has
+     *  come back. And the masters to which it would come back if they were restarted. */
+    char later[MIGRATE_LIST_SIZE], unsaved[MIGRATE_LIST_SIZE];
 } migrate_view;
 
 /** The namespace's phase. In a cluster it is the highest that the record or a slot says. */

@@ -223,6 +223,9 @@ static int read_slots(migrate_link *migration, migrate_view *view) {
     view->by_slots = true;
     view->slots = migration->fleet->tally;
     view->flaws = migration->fleet->flaws;
+    if (view->reg.readable)
+        (void)migrate_fleet_later(view->later, migration->fleet, view->reg.phase);
+    (void)migrate_fleet_unsaved(view->unsaved, migration->fleet);
     return 0;
 }
 

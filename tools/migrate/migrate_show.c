@@ -59,7 +59,14 @@ void migrate_show_slots(const migrate_view *view, FILE *out) {
     if (view->slots.top)
         (void)fprintf(out, "; last written %s", migrate_date(date, view->slots.top));
     (void)fprintf(out, "\n");
-    if (view->reg.readable && !migrate_is_whole(view) && phase > 0)
+    if (view->unsaved[0])
+        (void)fprintf(out, "  note: %s " MIGRATE_UNSAVED "\n", view->unsaved);
+    if (view->later[0])
+        (void)fprintf(out,
+                      "  alarm: old data has come back: the record is in phase %d, and a later one "
+                      "is at %s: end Java, then: rollback --phase %d, or advance --phase %d\n",
+                      view->reg.phase, view->later, migrate_former_phase(view), phase);
+    else if (view->reg.readable && !migrate_is_whole(view) && phase > 0)
         (void)fprintf(out,
                       "  a step was not finished, or slots have lost their registers: "
                       "advance --phase %d finishes it, rollback --phase %d goes back\n",
@@ -351,7 +358,9 @@ MEMBERS(register, REGISTER_MEMBERS);
     M(of, unreadable, "how many have one that can't be understood")                                \
     M(of, unread, "of how many nothing is known")                                                  \
     M(of, epoch, "the highest epoch of a slot, in microseconds since 1970")                        \
-    M(of, whole, "true: each slot is in the namespace's phase")
+    M(of, whole, "true: each slot is in the namespace's phase")                                    \
+    M(of, later, "masters of slots in a later phase than the record's: old data is back; or null") \
+    M(of, unsaved, "masters that a restart would give older registers, or null")
 MEMBERS(slots, SLOTS_MEMBERS);
 
 #define STATUS_MEMBERS(M, of)                                                                      \
@@ -517,10 +526,13 @@ json_t *migrate_slots_json(const migrate_view *view) {
     }
     for (int phase = 0; phase < PHASES; phase++)
         js_append(&phases, json_integer(slots->in[phase]));
-    return json_pack("{s:o, s:i, s:i, s:i, s:I, s:b}", in_phase_of_slots, phases, absent_of_slots,
-                     slots->absent, unreadable_of_slots, slots->odd, unread_of_slots, slots->unread,
-                     epoch_of_slots, (json_int_t)slots->top, whole_of_slots,
-                     migrate_is_whole(view));
+    json_t *json = json_pack("{s:o, s:i, s:i, s:i, s:I, s:b}", in_phase_of_slots, phases,
+                             absent_of_slots, slots->absent, unreadable_of_slots, slots->odd,
+                             unread_of_slots, slots->unread, epoch_of_slots, (json_int_t)slots->top,
+                             whole_of_slots, migrate_is_whole(view));
+    js_set(&json, later_of_slots, js_text(view->later[0] ? view->later : NULL));
+    js_set(&json, unsaved_of_slots, js_text(view->unsaved[0] ? view->unsaved : NULL));
+    return json;
 }
 
 static json_t *sources_json(const migrate_traffic *traffic) {

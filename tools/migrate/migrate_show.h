@@ -29,6 +29,11 @@ extern const member members_of_status[], members_of_register[], members_of_slots
 /** Show what is known of legacy clients, by source, and what each source can't show. */
 void migrate_show_sources(const migrate_traffic *traffic, FILE *out);
 
+/** Of masters, behind their names. */
+#define MIGRATE_UNSAVED                                                                            \
+    "would come back with older registers after a restart: until the next snapshot (BGSAVE), "     \
+    "or with appendonly"
+
 /** Show in which phase the slots of a cluster are, and what to do if that isn't the namespace's. */
 void migrate_show_slots(const migrate_view *view, FILE *out);
 json_t *migrate_slots_json(const migrate_view *view);

@@ -136,7 +136,7 @@ static void judge_step(survey *survey, int phase) {
 
 /* The steps back and forward. In a cluster the latter may finish one to the present phase. */
 static void judge_steps(survey *survey) {
-    judge_step(survey, migrate_phase_of(survey->view) - 1);
+    judge_step(survey, migrate_former_phase(survey->view));
     judge_step(survey, migrate_next_phase(survey->view));
 }
 
