@@ -373,14 +373,15 @@ $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
 	$(call link,$(OBSERVED) $(TEST_LIBS))
 
 # Tables of options, exit statuses and JSON are the tool's own. A page with tables says in its first line that it needs
-# tbl, which scdoc does not write there.
+# tbl, which scdoc does not write there. man shows it as one long sheet (cR), but groff still lets a sheet end within a table.
+# So each table first asks for room, in which all of its rows fit.
 $(BUILD)/tables: $(BUILD)/tidelock
 	$(Q)$< help tables >$@.tmp && mv $@.tmp $@
 $(BUILD)/man/%: tools/man/%.scd tools/man/tables.awk $(BUILD)/tables
 	$(call say,MAN $@)
 	@mkdir -p $(@D)
 	$(Q)awk -v compat=$(if $(COMPAT_ON),1,0) -f tools/man/tables.awk $(BUILD)/tables $< >$@.scd && $(SCDOC) <$@.scd >$@.tmp && rm $@.scd
-	$(Q)if grep -q '^\.TS' $@.tmp; then sed -i "1s/^[^']/'\\\\\" t\n&/" $@.tmp; fi && mv $@.tmp $@
+	$(Q)if grep -q '^\.TS' $@.tmp; then sed -i -e "1s/^[^']/'\\\\\" t\n&/" -e 's/^\.TS/.if \\n[cR] .ne 999v\n&/' $@.tmp; fi && mv $@.tmp $@
 
 # Of the library, from the comments of its headers: a page for each function and type, all by one run. Its date is
 # that of the other pages, which scdoc puts there.

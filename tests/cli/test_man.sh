@@ -39,6 +39,12 @@ done
 # paper of one page ends within a table of the next.
 for page in "$man"/man?/*.?; do groff -man -t -ww -W break -z -T utf8 "$page"; done >"$out" 2>&1
 [[ ! -s $out ]] || fail "groff: $(head -n 3 "$out")"
+# A table may begin at any line of a page, however long the text before it is.
+for i in {1..20}; do
+    awk -v n="$i" '{ print } /^\.SH "?EXAMPLES/ { for (i = 0; i < n; i++) print ".PP\nmore" }' "$man/man1/tidelock-migrate.1" >"$work/moved.1"
+    groff -man -t -ww -W break -z -T utf8 "$work/moved.1"
+done >"$out" 2>&1
+[[ ! -s $out ]] || fail "groff, of a page that is longer: $(head -n 3 "$out")"
 # As lintian asks man: the page itself must say that it needs tbl. From 1.23 on groff warns of one that doesn't.
 for page in "$man"/man?/*.?; do
     MANROFFSEQ='' man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null | sed "s|^|${page##*/}: |"
