@@ -206,6 +206,24 @@ static bool play(uint64_t seed) {
     return !world.broken[0];
 }
 
+static void play_or_fail(uint64_t seed) {
+    if (!play(seed))
+        fail_msg("WORLD=%llu: %s", (unsigned long long)seed, world.broken);
+}
+
+/* While one operator waited for the reply to its last change of the record, and then for a node that didn't reply, another
+ * went up to phase 2. */
+TEST(java_does_not_start_while_another_goes_up) {
+    play_or_fail(17503);
+}
+
+/* Guards that are found late are found here at once, as long as the worlds stay what they are. */
+TEST(seeds_that_have_shown_something_hold) {
+    static const uint64_t seeds[] = {475, 1119, 1389, 1574};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds && !getenv("WORLD"); i++)
+        play_or_fail(seeds[i]);
+}
+
 TEST(java_runs_beside_no_token_in_every_seeded_world) {
     const char *asked = getenv("WORLDS"), *one = getenv("WORLD");
     uint64_t first = one ? strtoull(one, NULL, 10) : 1;
@@ -213,8 +231,7 @@ TEST(java_runs_beside_no_token_in_every_seeded_world) {
 
     world_tells = one != NULL;
     for (uint64_t seed = first; seed <= last; seed++)
-        if (!play(seed))
-            fail_msg("WORLD=%llu: %s", (unsigned long long)seed, world.broken);
+        play_or_fail(seed);
     print_message(
         "%llu worlds, %lld commands; Java was let start %lld times, locked %lld times; %lld tokens; "
         "%lld failovers, %lld slots moved; %lld honest steps\n",
