@@ -347,6 +347,9 @@ TEST(a_silent_seed_that_no_node_knows_is_to_leave_the_url) {
     nodes[3].id[0] = '\0';
     judge_fleet();
     assert_true(strstr(fleet.flaws.item[0].todo, "take it out of the URL"));
+    nodes[3].status = STATUS_REFUSED; /* it does reply */
+    judge_fleet();
+    assert_true(strstr(fleet.flaws.item[0].todo, "let this user"));
 }
 
 TEST(each_server_that_may_take_over_is_there_and_follows) {

@@ -179,6 +179,11 @@ static size_t request_read(void *ctx, size_t i, tl_bytes *argv) {
     return 2;
 }
 
+static void take_error(fleet_node *node, tl_bytes text) {
+    node->denies = node->denies || tl__refusal(text) == TL_EDENIED;
+    tl__bytes_print(node->message, sizeof node->message, text);
+}
+
 static void take_read(void *ctx, size_t i, const tl_reply *reply) {
     share *share = ctx;
     fleet_node *node = &share->fleet->node[share->node];
@@ -188,8 +193,8 @@ static void take_read(void *ctx, size_t i, const tl_reply *reply) {
         share->fleet->slot[share->slot[i]].phase = SLOT_ODD;
     else if (reply->type != TL_REPLY_ERROR)
         share->fleet->slot[share->slot[i]] = migrate_slot_read(reply);
-    else if (!node->message[0])
-        tl__bytes_print(node->message, sizeof node->message, reply->text);
+    else
+        take_error(node, reply->text);
 }
 
 static const char compare_and_set[] = "local is = redis.call('GET', KEYS[1]) or ''\n"
@@ -216,10 +221,8 @@ static void take_write(void *ctx, size_t i, const tl_reply *reply) {
     share *share = ctx;
     fleet_node *node = &share->fleet->node[share->node];
     (void)i;
-    if (reply->type != TL_REPLY_ERROR)
-        return;
-    node->denies = node->denies || tl__refusal(reply->text) == TL_EDENIED;
-    tl__bytes_print(node->message, sizeof node->message, reply->text);
+    if (reply->type == TL_REPLY_ERROR)
+        take_error(node, reply->text);
 }
 
 static void *ask_share(void *ctx) {
@@ -276,8 +279,10 @@ static bool read_slots(migrate_link *migration) {
         return false;
     for (unsigned i = 0; i < fleet->count; i++)
         if (!fleet->node[i].status && fleet->node[i].message[0])
-            migrate_add_flaw(fleet, true, fleet->node[i].label,
-                             "wait; \"tidelock doctor\" says more",
+            migrate_add_flaw(fleet, !fleet->node[i].denies, fleet->node[i].label,
+                             fleet->node[i].denies
+                                 ? "let this user read ~tidelock:phase:slot:* there"
+                                 : "wait; \"tidelock doctor\" says more",
                              "registers can't be read there: %.180s", fleet->node[i].message);
     fleet->tally = migrate_tally_of(fleet->slot);
     return true;

@@ -22,7 +22,7 @@ typedef struct {
         saved_us; /**< by its clock: its snapshot, with which a restart begins; or FLEET_SAVED */
     char run[MIGRATE_RUN_ID];     /**< of the process */
     char history[MIGRATE_RUN_ID]; /**< of the stream of replication */
-    bool denies;                  /**< it has refused a write, and will again */
+    bool denies;                  /**< it has refused to read or write a register, and will again */
     int status;                   /**< 0, or why it can't be asked, with a message */
     char message[240];
 } fleet_node;

@@ -128,7 +128,9 @@ static void judge_node(fleet *fleet, const fleet_node *node) {
     if (node->status && GUARD(each_server_replies))
         migrate_add_flaw(
             fleet, false, node->label,
-            node->id[0]
+            node->status == STATUS_REFUSED
+                ? "let this user do it there, too; \"tidelock doctor\" names what is denied"
+            : node->id[0]
                 ? "make it reply; if it was removed for good, give CLUSTER FORGET to all others"
                 : "make it reply; if it was removed for good, take it out of the URL, too",
             node->slots ? "a master can't be asked: %.180s"

@@ -431,18 +431,43 @@ static int move_slots(step *step) {
     return status;
 }
 
-static int take_step(migrate_work *work, int by) {
-    step step = {.work = work,
-                 .seen_ms = moment_ms(),
-                 .from = migrate_phase_of(&work->view),
-                 .to = by > 0 ? migrate_next_phase(&work->view) : migrate_former_phase(&work->view),
-                 .epoch = work->view.reg.readable ? work->view.reg.epoch : 0,
-                 .since_us = work->view.reg.since_us,
-                 .ups = work->migration.link.ups};
-    int64_t epoch = step.epoch;
+/* While a node of a cluster can't be asked nobody knows in which phase all slots are, and where a step leads. */
+static int await_order(step *step) {
+    migrate_work *work = step->work;
+    int status = 0;
 
-    (void)snprintf(step.keys, sizeof step.keys, "%s", work->view.reg.keys);
-    int status = check_phase(&step);
+    while (status == 0 && work->view.flaws.count > 0 && GUARD(phase_of_all_slots)) {
+        if (!is_waited_for(step, &work->view.flaws))
+            return migrate_refuse(work->word, &work->view.flaws);
+        work->sig = signals_pause(&work->sigs, LOOK_MS);
+        status = work->sig ? signals_status(work->sig)
+                           : migrate_read(&work->migration, &work->view);
+    }
+    step->wait_until_ms = 0;
+    return status;
+}
+
+static void begin(step *step, int by) {
+    const migrate_view *view = &step->work->view;
+
+    step->seen_ms = moment_ms();
+    step->from = migrate_phase_of(view);
+    step->to = by > 0 ? migrate_next_phase(view) : migrate_former_phase(view);
+    step->epoch = view->reg.readable ? view->reg.epoch : 0;
+    step->since_us = view->reg.since_us;
+    step->ups = step->work->migration.link.ups;
+    (void)snprintf(step->keys, sizeof step->keys, "%s", view->reg.keys);
+}
+
+static int take_step(migrate_work *work, int by) {
+    step step = {.work = work};
+    int status = await_order(&step);
+
+    if (status)
+        return status;
+    begin(&step, by);
+    int64_t epoch = step.epoch;
+    status = check_phase(&step);
     if (status == 0 && work->view.reg.readable && step.to >= 0 && step.to < PHASES)
         status = scan(&step);
     if (status == 0)
