@@ -73,6 +73,36 @@ shows 'acl +SETNX and GETSET are denied to 2 of 3 users of 1 server$'
 expect 0 migrate acl
 says '^ACL SETUSER gone -setnx -getset$'
 redis ACL DELUSER gone >/dev/null
+# A selector isn't changed by -setnx: it is made again. What else it allows, and the way back, are as before.
+if redis INFO server | grep -qE '^redis_version:([7-9]|[1-9][0-9])'; then
+    redis ACL SETUSER app '(~jobs:* +get +setnx)' '(~cron:* -@all +@read)' >/dev/null
+    app() { redis-cli -p "$port" --user app --pass x "$@" 2>/dev/null; }
+    app SETNX jobs:selected 1 >/dev/null
+    [[ $(redis GETDEL jobs:selected) == 1 ]] || fail "the selector allows nothing"
+    advances
+    shows 'acl +SETNX and GETSET are denied to 1 of 2 users of 1 server$'
+    expect 0 migrate acl
+    says '^# The selectors of app may allow them too, and -setnx doesn.t change a selector\.$'
+    says '^ACL SETUSER app -setnx -getset clearselectors \(~jobs:\* .*\+setnx -setnx -getset\) \(~cron:\* .*-setnx -getset\)$'
+    way_back=$(sed -n 's/^# Its way back: //p' "$out")
+    [[ $way_back == 'ACL SETUSER app clearselectors ('* ]] || fail "it gives back what the user never had: $way_back"
+    grep '^ACL SETUSER app ' "$out" | redis >"$work/given"
+    grep -qx OK "$work/given" || fail "redis-cli: $(cat "$work/given")"
+    app SETNX jobs:selected 1 | grep -q NOPERM || fail "it still locks"
+    [[ $(app GET jobs:selected) == '' && $(app GET cron:a) == '' ]] || fail "it has lost more: $(app GET cron:a)"
+    expect 0 migrate acl
+    says '^# app is denied them already$'
+    advances
+    shows 'acl +SETNX and GETSET are denied to every user of 1 server'
+    redis <<<"$way_back" | grep -qx OK || fail "the way back: $way_back"
+    app SETNX jobs:selected 1 >/dev/null
+    [[ $(redis GETDEL jobs:selected) == 1 ]] || fail "the way back doesn't lead back"
+    # A pattern that redis-cli would read otherwise is left to the administrator.
+    redis ACL SETUSER app "(~jobs:it's* +setnx)" >/dev/null
+    expect 0 migrate acl
+    says '^# See ACL GETUSER: clear them \(clearselectors\)'
+    redis ACL SETUSER app clearselectors >/dev/null
+fi
 redis ACL SETUSER default +@all >/dev/null
 
 # ---- counts that were reset ----------------------------------------------------------------------------

@@ -16,10 +16,15 @@
 
 #define USERS_MOST 500
 #define USER_SIZE 128
+#define SELECTORS_SIZE 256
 
 typedef struct {
     char name[USER_SIZE];
     bool on, denied;
+    bool root_denied; /* by the rules outside of selectors */
+    bool selects;     /* it has selectors, which allow more: from Redis 7.0 on */
+    char selectors
+        [SELECTORS_SIZE]; /* as the server shows them; "": not such that they can be made again */
 } user;
 
 typedef struct {
@@ -36,8 +41,7 @@ static bool is_any_of(tl_bytes word, const char *const *names) {
     return false;
 }
 
-/* Do a user's rules deny a command? For servers that have no ACL DRYRUN. The last rule counts. A selector,
- * "(+setnx ~*)", may allow what the rules before it deny. */
+/* Do a user's rules, without selectors, deny a command? The last rule counts. */
 static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
     const char *const allow[] = {plus,       "+@all",  "allcommands", "+@write",
                                  "+@string", "+@fast", NULL},
@@ -47,11 +51,43 @@ static bool rules_deny(tl_bytes rules, const char *plus, const char *minus) {
 
     while (rules.n > 0) {
         tl_bytes w = tl__bytes_take(&rules, ' ');
-        if (w.n > 0 && w.p[0] == '(')
-            return false;
         denied = is_any_of(w, deny) || (denied && !is_any_of(w, allow));
     }
     return denied;
+}
+
+/* "(~a* +get) (~b* +set)". A pattern may have bytes that redis-cli or the server would take for others. */
+static bool is_plain(tl_bytes selectors) {
+    bool inside = false;
+
+    for (size_t i = 0; i < selectors.n; i++) {
+        char c = selectors.p[i];
+        if (c <= ' ' ? c != ' ' : c == '"' || c == '\'' || c == '\\' || c == 0x7f)
+            return false;
+        bool opens = !inside && c == '(', closes = inside && c == ')';
+        if (!inside && !opens && c != ' ')
+            return false;
+        if (inside && c == '(')
+            return false;
+        inside = opens || (inside && !closes);
+    }
+    return !inside;
+}
+
+/* A selector may allow what the other rules deny: it stands behind them. */
+static void read_rules(user *one, tl_bytes rules) {
+    tl_bytes root = rules;
+
+    for (size_t i = 1; i < rules.n && !one->selects; i++) {
+        one->selects = rules.p[i - 1] == ' ' && rules.p[i] == '(';
+        root.n = one->selects ? i - 1 : rules.n;
+    }
+    tl_bytes selectors = tl__bytes(rules.p + root.n, rules.n - root.n);
+    if (one->selects && selectors.n < SELECTORS_SIZE && is_plain(selectors))
+        tl__bytes_print(one->selectors, SELECTORS_SIZE, selectors);
+    one->root_denied = rules_deny(root, "+setnx", "-setnx") &&
+                       rules_deny(root, "+getset", "-getset");
+    one->denied = one->root_denied && !one->selects;
 }
 
 /* Reads lines of "user NAME on RULE ...". */
@@ -69,10 +105,10 @@ static bool take_users(void *ctx, const tl_reply *reply) {
             continue;
         }
         user *one = &users->list[users->count++];
+        *one = (user){.on = false};
         tl__bytes_print(one->name, sizeof one->name, tl__bytes_take(&text, ' '));
         one->on = tl__bytes_eq(tl__bytes_take(&text, ' '), TL_LITERAL("on"));
-        one->denied = rules_deny(text, "+setnx", "-setnx") &&
-                      rules_deny(text, "+getset", "-getset");
+        read_rules(one, text);
     }
     return reply->type == TL_REPLY_ARRAY;
 }
@@ -119,6 +155,24 @@ static void show_without_acl(void) {
            "rename-command GETSET \"\"\n");
 }
 
+/* A selector can't be changed, only made again. */
+static void show_selectors(const user *user) {
+    printf("# The selectors of %s may allow them too, and -setnx doesn't change a selector.\n",
+           user->name);
+    if (!user->selectors[0]) {
+        printf(
+            "# See ACL GETUSER: clear them (clearselectors), and make them again without the two "
+            "commands.\nACL SETUSER %s -setnx -getset\n",
+            user->name);
+        return;
+    }
+    printf("ACL SETUSER %s -setnx -getset clearselectors", user->name);
+    for (const char *at = user->selectors; *at; at++)
+        printf("%s%c", *at == ')' ? " -setnx -getset" : "", *at);
+    printf("\n# Its way back: ACL SETUSER %s%s clearselectors%s\n", user->name,
+           user->root_denied ? "" : " +setnx +getset", user->selectors);
+}
+
 static void show(const users *users) {
     printf(
         "# Legacy clients lock by SETNX and GETSET; tidelock's need neither (except with "
@@ -127,12 +181,14 @@ static void show(const users *users) {
     for (int i = 0; i < users->count; i++)
         if (users->list[i].denied)
             printf("# %s is denied them already\n", users->list[i].name);
+        else if (users->list[i].selects)
+            show_selectors(&users->list[i]);
         else
             printf("ACL SETUSER %s -setnx -getset\n", users->list[i].name);
     if (users->more)
         printf("# and %d more user%s: see ACL LIST\n", users->more, migrate_plural(users->more));
     printf("# To keep that over a restart: ACL SAVE, or CONFIG REWRITE where no aclfile is set.\n"
-           "# The way back: ACL SETUSER NAME +setnx +getset\n");
+           "# The way back: ACL SETUSER NAME +setnx +getset, or as said beside a user\n");
 }
 
 /* Returns 0, or the exit status; link->message has the reason. */
