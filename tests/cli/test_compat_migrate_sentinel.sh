@@ -64,7 +64,7 @@ of "$master" ACL SETUSER part on nopass '~*' +@all -setnx -getset '(+setnx ~x*)'
 TIDELOCK_PASSWORD=pw expect 0 "$tidelock" --url "redis://asker@127.0.0.1:$master" migrate acl
 says '^# default is denied them already$'
 says '^ACL SETUSER half -setnx -getset$'
-says '^ACL SETUSER part -setnx -getset$'
+says '^ACL SETUSER part -setnx -getset clearselectors \(~x\* .*\+setnx -setnx -getset\)$'
 says '^# Each replica has users of its own: one that may become master needs these too\.$'
 
 # ---- a failover within the watch -----------------------------------------------------------------
