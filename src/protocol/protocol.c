@@ -172,7 +172,8 @@ tl_err tl__refusal(tl_bytes error) {
         (GUARD(login_is_denied) && is_no_login(error)))
         return TL_EDENIED;
     bool full = tl__bytes_has(error, "used memory > 'maxmemory'"); /* below 2.6 without a code */
-    if (has_code(error, passing) || full || tl__is_not_local(error))
+    bool down = tl__bytes_has(error, "while the cluster is down"); /* of a script without keys */
+    if (has_code(error, passing) || full || down || tl__is_not_local(error))
         return TL_EUNAVAILABLE;
     bool lacks = tl__runs_no_script(error) || is_unknown_in_script(error);
     return GUARD(lacking_is_named) && lacks ? TL_EUNSUPPORTED : TL_ESERVER;

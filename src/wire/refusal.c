@@ -141,6 +141,8 @@ tl_bytes tl__refusal_message(char to[TL_REFUSAL_SIZE], tl_bytes error) {
             "its slot) is of another type and not tidelock's: delete it");
     if (tl__bytes_has(error, "a non local key"))
         message = TL_LITERAL("a key's slot has no master, or is being moved");
+    if (tl__bytes_has(error, "while the cluster is down"))
+        message = TL_LITERAL("CLUSTERDOWN: the cluster is down");
     if (tl__bytes_starts(error, "WRONGPASS"))
         message = TL_LITERAL("WRONGPASS: wrong user or password");
     if (tl__bytes_has(error, "Protocol error: unauthenticated ") ||

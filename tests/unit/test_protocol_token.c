@@ -1415,6 +1415,9 @@ TEST(errors_are_told_apart_by_class) {
         {"ERR Error running script (call to f_12): @user_script:8: -READONLY You can't write",
          TL_EELSEWHERE, false},
         {"CLUSTERDOWN The cluster is down", TL_EUNAVAILABLE, false},
+        {"ERR Script attempted to execute a command while the cluster is down script: 1, on "
+         "@user_script:8.",
+         TL_EUNAVAILABLE, true},
         {"TRYAGAIN Multiple keys request during rehashing of slot", TL_EUNAVAILABLE, false},
         {"MISCONF Redis is configured to save RDB snapshots", TL_EUNAVAILABLE, false},
         {"NOREPLICAS Not enough good replicas to write.", TL_EUNAVAILABLE, false},

@@ -45,7 +45,19 @@ static bool is_seen_anew(step *step) {
     return anew;
 }
 
+/* A slot, for example. That forbids the step whatever a scan finds, and a scan that fails there would not name the slot. */
+static bool is_on_its_way(const step *step) {
+    const migrate_blockers *flaws = &step->work->view.flaws;
+
+    for (int i = 0; i < flaws->count; i++)
+        if (flaws->item[i].passes)
+            return true;
+    return false;
+}
+
 static int scan(step *step) {
+    if (is_on_its_way(step))
+        return 0;
     int64_t began_ms = moment_ms();
     int status = migrate_look(&step->work->migration, &step->work->view, step->work->view.reg.keys,
                               &step->work->sigs, &step->locks, &step->work->sig);
@@ -94,8 +106,8 @@ static int judge(step *step, bool traffic) {
             "migrate %s: refused: the namespace has moved to epoch %lld, phase %d, meanwhile: "
             "another operator was faster; see: tidelock migrate status --namespace %s",
             step->work->word, (long long)reg->epoch, reg->phase, step->work->view.name);
-    migrate_judge(&step->work->view, step->to, &step->locks, traffic ? &step->traffic : NULL,
-                  &blockers);
+    migrate_judge(&step->work->view, step->to, is_on_its_way(step) ? NULL : &step->locks,
+                  traffic ? &step->traffic : NULL, &blockers);
     if (blockers.count == 0) {
         step->wait_until_ms = 0;
         return 0;
