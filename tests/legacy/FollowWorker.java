@@ -70,7 +70,8 @@ final class FollowWorker {
         if (locks.release(key))
             return;
         String why = locks.lastLoss();
-        String what = why.contains("no reply") ? "slow release: " : endUs > nowUs() ? "released with time left: " : "expired: ";
+        boolean isUndoneLater = why.contains("no reply") || why.contains("slot is being moved");
+        String what = isUndoneLater ? "slow release: " : endUs > nowUs() ? "released with time left: " : "expired: ";
         System.out.println("note " + what + why);
     }
 

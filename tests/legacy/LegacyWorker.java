@@ -3,6 +3,7 @@ import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.util.Random;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Stream;
 
 /**
@@ -11,8 +12,8 @@ import java.util.stream.Stream;
  *   LegacyWorker peer PORT LIFETIME_MS
  *       does as each line of its input says
  *   LegacyWorker loop PORTS LIFETIME_MS KEY SLACK_MS LAG_MS SEED
- *       locks, works, unlocks, again and again, until it is told to stop; PORTS is a server's port, or NAME@PORT,PORT:
- *       those of the Sentinels of the master NAME
+ *       locks, works, unlocks, again and again, until it is told to stop; PORTS is a server's port, or PORT,PORT: those
+ *       of a cluster's nodes, or NAME@PORT,PORT: those of the Sentinels of the master NAME
  *   LegacyWorker tries PORT LIFETIME_MS KEY FROM fresh|reuse
  *       from the address FROM; on a line, and until another, takes and frees two locks, one behind the other, every
  *       few ms: KEY itself, and KEY:0, KEY:1, ... in turn, where it may find an old stamp
@@ -178,12 +179,17 @@ final class LegacyWorker {
         say("end");
     }
 
+    private static int[] numbers(String ports) {
+        return Stream.of(ports.split(",")).mapToInt(Integer::parseInt).toArray();
+    }
+
     static RespSocket.Place place(String ports) {
         String[] named = ports.split("@");
-        if (named.length == 1)
-            return () -> Integer.parseInt(ports);
-        int[] sentinels = Stream.of(named[1].split(",")).mapToInt(Integer::parseInt).toArray();
-        return () -> RespSocket.askSentinels(sentinels, named[0], LIMIT_MS);
+        int[] numbers = numbers(named[named.length - 1]);
+        if (named.length > 1)
+            return () -> RespSocket.askSentinels(numbers, named[0], LIMIT_MS);
+        AtomicInteger next = new AtomicInteger();
+        return () -> numbers[next.getAndIncrement() % numbers.length];
     }
 
     public static void main(String[] args) throws Exception {

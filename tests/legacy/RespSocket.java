@@ -14,10 +14,12 @@ import io.tidelock.Eval;
 
 /**
  * The legacy lock's four commands and EVAL over a socket, without any library. A connection that fails, or whose
- * server is no master, is made anew by the next request.
+ * server is no master, is made anew by the next request. A request that a cluster's node redirects is sent there.
  */
 class RespSocket implements DistributeLockUtil.Commands, Eval {
     private static final int LIMIT_MS = 20000;
+    private static final int HOPS = 5;
+    private static final long REDIRECT_NS = 50000000; // L covers all redirections
 
     /** Where to connect to, which Sentinels may change. */
     interface Place {
@@ -30,6 +32,20 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
     private Socket socket;
     private InputStream in;
     private OutputStream out;
+    private int moved; // the port that a node has named last; 0: `place` knows
+
+    /** "MOVED 866 127.0.0.1:7001": nothing was executed, another node is to be asked. */
+    private static final class Redirected extends IOException {
+        private static final long serialVersionUID = 1;
+        final boolean asks;
+        final int port;
+
+        Redirected(String error) {
+            super(error);
+            asks = error.startsWith("ASK ");
+            port = Integer.parseInt(error.substring(error.lastIndexOf(':') + 1));
+        }
+    }
 
     RespSocket(int port) {
         this(port, "127.0.0.1");
@@ -64,7 +80,10 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
     }
 
     private void connect() throws IOException {
-        int port = place.port();
+        connect(moved == 0 ? place.port() : moved);
+    }
+
+    private void connect(int port) throws IOException {
         socket = new Socket();
         socket.bind(new InetSocketAddress(from, 0));
         socket.setTcpNoDelay(true);
@@ -122,7 +141,9 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
             case '+':
                 return rest;
             default:
-                if (rest.startsWith("READONLY") || rest.startsWith("LOADING"))
+                if (rest.startsWith("MOVED ") || rest.startsWith("ASK "))
+                    throw new Redirected(rest);
+                if (rest.startsWith("READONLY") || rest.startsWith("LOADING") || rest.startsWith("CLUSTERDOWN"))
                     throw new IOException(rest);
                 throw new IllegalStateException(rest);
         }
@@ -143,20 +164,57 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
         return list;
     }
 
-    synchronized Object ask(List<byte[]> words) {
+    private void send(List<byte[]> words) throws IOException {
         ByteArrayOutputStream command = new ByteArrayOutputStream();
-        try {
-            command.write(ascii("*" + words.size() + "\r\n"));
-            for (byte[] word : words) {
-                command.write(ascii("$" + word.length + "\r\n"));
-                command.write(word);
-                command.write(ascii("\r\n"));
+        command.write(ascii("*" + words.size() + "\r\n"));
+        for (byte[] word : words) {
+            command.write(ascii("$" + word.length + "\r\n"));
+            command.write(word);
+            command.write(ascii("\r\n"));
+        }
+        out.write(command.toByteArray());
+    }
+
+    private Object replyTo(List<byte[]> words) throws IOException {
+        if (socket == null || socket.isClosed())
+            connect();
+        send(words);
+        return reply();
+    }
+
+    /** The slot is being moved: the other node executes one request, and the next one asks the owner again. */
+    private Object replyOf(int port, List<byte[]> words) throws IOException {
+        drop();
+        connect(port);
+        send(words("ASKING"));
+        reply();
+        send(words);
+        Object reply = reply();
+        drop();
+        return reply;
+    }
+
+    private Object follow(List<byte[]> words) throws IOException {
+        long beganNs = System.nanoTime();
+        Redirected to = null;
+        for (int hop = 0;; hop++) {
+            try {
+                return to != null && to.asks ? replyOf(to.port, words) : replyTo(words);
+            } catch (Redirected e) {
+                if (hop == HOPS || System.nanoTime() - beganNs > REDIRECT_NS)
+                    throw e;
+                to = e;
+                drop();
+                moved = e.asks ? moved : e.port;
             }
-            if (socket == null || socket.isClosed())
-                connect();
-            out.write(command.toByteArray());
-            return reply();
+        }
+    }
+
+    synchronized Object ask(List<byte[]> words) {
+        try {
+            return follow(words);
         } catch (IOException e) {
+            moved = 0;
             drop();
             throw new UncheckedIOException(e);
         }

@@ -60,6 +60,29 @@ service java_peer(const real_redis *server, int shift_ms);
 /** The test fails unless its answer begins so. */
 void java_answers(service *java, const char *question, const char *answer);
 
+/* ---- slots that move --------------------------------------------------------------------------- */
+
+#define SLOT_STAYS_OPEN INT64_MAX
+
+/** Zeros but for the fleet, a cluster, and the seed. */
+typedef struct {
+    real_fleet *fleet;
+    unsigned seed;
+    const char *key; /* whose slot moves; NULL: none does */
+    char name[32];
+    real_node *to;
+    bool is_whole;
+    int64_t close_us, next_us;
+    int moves;
+} slot_mover;
+
+/** False: another moves, or has just moved, or there is nowhere to move it. */
+bool slot_mover_begin(slot_mover *m, const char *key, int64_t open_us);
+/** Of one that stays open. */
+void slot_mover_close(slot_mover *m);
+/** Go on with it, again and again, until none moves. */
+bool slot_mover_rests(slot_mover *m);
+
 /* ---- referee ---------------------------------------------------------------------------------- */
 
 #define POSTS_MAX 12
@@ -96,11 +119,13 @@ typedef struct {
     const char *key;
     const kind *posts; /* ends with KINDS */
     bool tokens;       /* Java throws on them */
-    real_fleet *fleet; /* Sentinels lead to the server; NULL: it is the only one */
+    real_fleet *fleet; /* Sentinels lead to the server, or a cluster; NULL: it is the only one */
     /* What happens meanwhile, one after the other. What `tidelock migrate` is to do ("advance --watch 1s") is tried
      * until it isn't refused; "+advance" only begins so, and the next "end" of the tool awaits it; "77 advance /PATTERN"
      * ends so, and says so. "turns": each has had some more, and somebody was killed; "stop java", "start java"; "start
-     * tokens", "stop tokens": TOKEN and REDIS_PY, which begin so. "failover": the master is killed, until another is. */
+     * tokens", "stop tokens": TOKEN and REDIS_PY, which begin so. "failover": the master is killed, until another is.
+     * Of a cluster that is the master of the key's slot. There "promote" makes its replica the master by command, so that
+     * nothing is forgotten; "open" and "close" move the slot, "move" does both, and in "turns" some slots move. */
     const char *const *course; /* ends with NULL; NULL: nothing */
 } match;
 

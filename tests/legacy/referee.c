@@ -23,6 +23,10 @@
 #define TURNS_EACH 1
 #define STORY_LINES 160
 #define PYTHON "/usr/bin/python3"
+#define OPEN_US 100000 /* a slot */
+#define OPEN_SPAN_US 400000
+#define OTHERS 8 /* slots */
+#define PROMOTE_AGAIN_US 2000000
 #define HOUR_MS 3600000 /* a drop-in's clock may be off by anything */
 
 typedef struct {
@@ -67,9 +71,11 @@ typedef struct {
     const char *const *course; /* its next step; NULL: none is left */
     int64_t step_us;           /* since when */
     service tool;              /* what does it */
-    int kills;                 /* meanwhile */
-    int64_t failover_us;       /* when Sentinels have named another master */
-    const real_node *former;   /* while they haven't */
+    int kills, moves;          /* meanwhile */
+    int64_t failover_us;       /* when there was another master */
+    const real_node *former;   /* while there isn't */
+    int64_t promoted_us;
+    slot_mover mover;
     char errors[200], said[200];
 } referee;
 
@@ -107,9 +113,15 @@ static void print_text(const char *label, redisReply *reply) {
         print_text(label, reply->element[i]);
 }
 
+static bool is_cluster(const referee *r) {
+    return r->match->fleet && real_fleet_sentinels(r->match->fleet) == 0;
+}
+
 static void print_key(referee *r) {
-    redisReply *k = real_redis_command(r->server, "GET %s", r->match->key);
-    redisReply *s = real_redis_command(r->server, "HGETALL tidelock:{%s}", r->match->key);
+    real_node *owner = is_cluster(r) ? real_fleet_owner(r->match->fleet, r->match->key) : NULL;
+    real_redis *server = owner ? owner->redis : r->server;
+    redisReply *k = real_redis_command(server, "GET %s", r->match->key);
+    redisReply *s = real_redis_command(server, "HGETALL tidelock:{%s}", r->match->key);
     print_text("K", k);
     print_text("S", s);
     freeReplyObject(k);
@@ -161,11 +173,21 @@ static const char *url_of(const referee *r) {
 /* What LegacyWorker takes for it. */
 static void ports_of(const referee *r, char *ports, size_t size) {
     real_fleet *fleet = r->match->fleet;
-    int n = snprintf(ports, size, fleet ? "%s@" : "%.0s%d", REAL_FLEET_NAME,
-                     fleet ? 0 : real_redis_port(r->server));
-    for (int i = 0; fleet && i < real_fleet_sentinels(fleet); i++)
-        n += snprintf(ports + n, size - (size_t)n, "%s%d", i ? "," : "",
-                      real_fleet_sentinel(fleet, i)->port);
+    const bool cluster = is_cluster(r);
+    const int count = !fleet    ? 0
+                      : cluster ? real_fleet_servers(fleet)
+                                : real_fleet_sentinels(fleet);
+    int n = fleet ? snprintf(ports, size, "%s", cluster ? "" : REAL_FLEET_NAME "@")
+                  : snprintf(ports, size, "%d", real_redis_port(r->server));
+    for (int i = 0; i < count; i++)
+        n += snprintf(
+            ports + n, size - (size_t)n, "%s%d", i ? "," : "",
+            (cluster ? real_fleet_server(fleet, i) : real_fleet_sentinel(fleet, i))->port);
+}
+
+/* That may take over. */
+static const char *replicas_of(const referee *r) {
+    return !r->match->fleet ? "0" : is_cluster(r) ? "1" : "2";
 }
 
 static void hire_other(referee *r, post *p, const char *seed) {
@@ -181,9 +203,8 @@ static void hire_other(referee *r, post *p, const char *seed) {
     const char *const drop_in[] = {"FollowWorker", ports, life, key, skew, lag, lease, seed, NULL};
     const char *const python[] = {
         PYTHON, "tests/legacy/token_worker.py", ports, life, key, slack, lag, seed, NULL};
-    const char *const job[] = {"/bin/bash", "tests/legacy/job_worker.sh", url_of(r),
-                               key,         r->match->fleet ? "2" : "0",  program,
-                               NULL};
+    const char *const job[] = {
+        "/bin/bash", "tests/legacy/job_worker.sh", url_of(r), key, replicas_of(r), program, NULL};
     if (p->kind == REDIS_PY)
         p->service = service_start(python, 0, r->errors);
     else if (p->kind == JOB)
@@ -196,14 +217,8 @@ static void hire_other(referee *r, post *p, const char *seed) {
 static void hire(referee *r, post *p) {
     char seed[16];
     (void)snprintf(seed, sizeof seed, "%d", rand_r(&r->seed));
-    const char *const ours[] = {"/proc/self/exe",
-                                "worker",
-                                url_of(r),
-                                rows[p->kind].protocol,
-                                r->match->key,
-                                seed,
-                                r->match->fleet ? "2" : "0",
-                                NULL};
+    const char *const ours[] = {"/proc/self/exe", "worker", url_of(r),      rows[p->kind].protocol,
+                                r->match->key,    seed,     replicas_of(r), NULL};
     p->ready = p->inside = p->ended = false;
     p->thaw_us = 0;
     if (rows[p->kind].protocol)
@@ -391,7 +406,7 @@ static void next_step(referee *r) {
     print_message("\n");
     r->course = r->course[1] ? r->course + 1 : NULL;
     r->step_us = shared_us();
-    r->kills = 0;
+    r->kills = r->moves = 0;
     for (post *p = r->post; p < r->post + r->count; p++)
         p->turns = 0;
 }
@@ -423,13 +438,15 @@ static bool start(referee *r, bool (*is_one)(const post *)) {
     return true;
 }
 
-/* What the operator types; refused, it is typed again, after stamps that are over have been removed. With a status: it
- * ends so, and its message fits the pattern. */
+/* What the operator types; refused, it is typed again, after stamps that are over have been removed, unless `status` says
+ * that nothing is left of it. With a status: it ends so, and its message fits the pattern. */
 static void migrate(referee *r, const char *what) {
     static const char script[] =
         "o='--dialect java --legacy-ttl-min 1500ms --clock-skew-max 150ms --legacy-delay-max 75ms'; "
+        "phase=${2#*--phase }; done=\"\\\"phase\\\":${phase%% *},.*\\\"whole\\\":true},\\\"java\\\":\\\"(may|must not) run\\\"\"; "
         "until \"$TIDELOCK\" --url \"$1\" migrate $2 --yes $o; do "
         "got=$?; [ $got = 77 ] || [ $got = \"$3\" ] || exit 1; "
+        "\"$TIDELOCK\" --url \"$1\" migrate status --json | grep -Eq \"$done\" && break; "
         "\"$TIDELOCK\" --url \"$1\" migrate sweep $o; sleep 0.2; done";
     static const char ends[] =
         "said=$(\"$TIDELOCK\" --url \"$1\" migrate ${2#* } 2>&1); got=$?; echo \"$said\"; "
@@ -450,10 +467,14 @@ static void fail_of_tool(const referee *r, const char *what) {
     fail_msg("%s failed", what);
 }
 
+static real_node *master_of(const referee *r) {
+    real_fleet *fleet = r->match->fleet;
+    return is_cluster(r) ? real_fleet_owner(fleet, r->match->key) : real_fleet_master(fleet);
+}
+
 /* The master dies, and returns as a replica when another is. */
 static bool fail_over(referee *r) {
-    real_fleet *fleet = r->match->fleet;
-    real_node *master = real_fleet_master(fleet);
+    real_node *master = master_of(r);
     if (!r->former && master) {
         r->former = master;
         real_redis_kill(master->redis);
@@ -467,12 +488,60 @@ static bool fail_over(referee *r) {
     return true;
 }
 
+/* Its replica takes over, with all that it has. */
+static bool promote(referee *r) {
+    real_node *master = master_of(r);
+    if (r->former && master && master != r->former) {
+        r->former = NULL;
+        return true;
+    }
+    real_node *replica = master ? real_fleet_replica(r->match->fleet, master) : NULL;
+    if (replica && (!r->former || shared_us() - r->promoted_us > PROMOTE_AGAIN_US)) {
+        r->former = master;
+        r->promoted_us = shared_us();
+        freeReplyObject(real_redis_command(replica->redis, "CLUSTER FAILOVER"));
+    }
+    return false;
+}
+
+static bool begin_move(referee *r, const char *key, int64_t open_us) {
+    const bool begun = slot_mover_begin(&r->mover, key, open_us);
+    r->moves += begun;
+    return begun;
+}
+
+static int64_t draw_open_us(referee *r) {
+    return OPEN_US + rand_r(&r->seed) % OPEN_SPAN_US;
+}
+
+/* The key's slot, once. */
+static bool move(referee *r) {
+    if (r->moves == 0 && !begin_move(r, r->match->key, draw_open_us(r)))
+        return false;
+    return slot_mover_rests(&r->mover);
+}
+
+static bool close_slot(referee *r) {
+    slot_mover_close(&r->mover);
+    return slot_mover_rests(&r->mover);
+}
+
+/* While all have their turns, the slot of the key and others. */
+static void move_slots(referee *r) {
+    if (!is_cluster(r) || !slot_mover_rests(&r->mover) || !r->course ||
+        strcmp(*r->course, "turns") != 0 || (r->moves > 0 && all_had_turns(r)))
+        return;
+    char other[32];
+    (void)snprintf(other, sizeof other, "other-%d", rand_r(&r->seed) % OTHERS);
+    (void)begin_move(r, rand_r(&r->seed) % 2 ? other : r->match->key, draw_open_us(r));
+}
+
 /* True when the step in flight is done. */
 static bool step_is_done(referee *r) {
     char line[LINE_SIZE];
     const char *what = *r->course;
     if (strcmp(what, "turns") == 0)
-        return all_had_turns(r);
+        return all_had_turns(r) && (!is_cluster(r) || (r->moves > 0 && !r->mover.key));
     if (strcmp(what, "stop java") == 0)
         return stop(r, is_java);
     if (strcmp(what, "start java") == 0)
@@ -483,6 +552,14 @@ static bool step_is_done(referee *r) {
         return start(r, is_token);
     if (strcmp(what, "failover") == 0)
         return fail_over(r);
+    if (strcmp(what, "promote") == 0)
+        return promote(r);
+    if (strcmp(what, "move") == 0)
+        return move(r);
+    if (strcmp(what, "open") == 0)
+        return begin_move(r, r->match->key, SLOT_STAYS_OPEN);
+    if (strcmp(what, "close") == 0)
+        return close_slot(r);
     if (*what == '+') {
         migrate(r, what + 1);
         return true;
@@ -516,9 +593,9 @@ static void go_on(referee *r) {
 
 /* ---- the match -------------------------------------------------------------------------------- */
 
-static bool all(const referee *r, bool ended) {
+static bool all_are_ready(const referee *r) {
     for (const post *p = r->post; p < r->post + r->count; p++)
-        if (ended ? p->service.pid > 0 : !p->ready)
+        if (!p->ready)
             return false;
     return true;
 }
@@ -535,7 +612,7 @@ static void begin(referee *r) {
             hire(r, p);
     }
     const clock_wait wait = clock_wait_begin(2 * LATE_MS);
-    while (!all(r, false)) {
+    while (!all_are_ready(r)) {
         hear_all(r);
         if (!clock_wait_more(&wait))
             fail_msg("not everyone has come");
@@ -563,6 +640,7 @@ static void play(referee *r) {
     while (shared_us() < end_us || !has_seen_all(r) || r->course) {
         hear_all(r);
         go_on(r);
+        move_slots(r);
         if (is_due_to_kill(r, kill_us) && kill_one(r))
             kill_us = shared_us() + KILL_EVERY_US;
         if (shared_us() > freeze_us) {
@@ -575,15 +653,27 @@ static void play(referee *r) {
     }
 }
 
+static void fail_of_others(referee *r) {
+    print_story(r);
+    for (const post *p = r->post; p < r->post + r->count; p++)
+        if (p->service.pid > 0)
+            print_error("%s has not ended\n", p->name);
+    fail_msg("not everyone has come to an end");
+}
+
+static bool is_any(const post *p) {
+    (void)p;
+    return true;
+}
+
+/* Said again and again: a job that `tidelock run` ends may take the word with it. */
 static void end(referee *r) {
     const clock_wait wait = clock_wait_begin(3 * LATE_MS);
-    for (post *p = r->post; p < r->post + r->count; p++)
-        service_say(&p->service, "stop");
     thaw(r, INT64_MAX);
-    while (!all(r, true)) {
+    while (!stop(r, is_any)) {
         hear_all(r);
         if (!clock_wait_more(&wait))
-            fail_msg("not everyone has come to an end");
+            fail_of_others(r);
     }
 }
 
@@ -611,6 +701,7 @@ verdict referee_judge(real_redis *server, const match *m) {
     (void)service_kill(&r.tool);
     program_is_known();
     r = (referee){.server = server, .match = m, .seed = torture_seed()};
+    r.mover = (slot_mover){.fleet = m->fleet, .seed = r.seed};
     r.tool.pid = -1;
     r.course = m->course;
     r.step_us = shared_us();
@@ -629,8 +720,8 @@ verdict referee_judge(real_redis *server, const match *m) {
 void referee_register(const char *url) {
     char line[512];
     (void)snprintf(line, sizeof line,
-                   "\"$TIDELOCK\" --url '%s' migrate init --keys '*' --lease 1s --phase 0 --yes",
-                   url);
+                   "\"$TIDELOCK\" --url '%s' migrate init --keys '*' %s --phase 0 --yes", url,
+                   strstr(url, "+cluster:") ? "" : "--lease 1s");
     assert_int_equal(system(line), 0);
 }
 
