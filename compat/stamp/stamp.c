@@ -337,6 +337,8 @@ static bool is_error(const tl_event *event, const char *text) {
 /* If the server runs no script, continue with WATCH. Whether it has WATCH shows when it is used. */
 static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
     tl_stamp_try *stamp_try = (tl_stamp_try *)attempt;
+    if (tl__stamp_alone_leaves(stamp_try))
+        return tl__stamp_alone_answered(stamp_try, job, event, out);
     if (stamp_try->level == TL_LEVEL_WATCH)
         return watch_answered(stamp_try, job, event, out);
     if (stamp_try->level == TL_LEVEL_PLAIN && is_error(event, "wrong kind of value"))

@@ -119,6 +119,8 @@ void tl__stamp_alone_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_e
                           tl_out *out);
 tl_status tl__stamp_alone_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                    const tl_event *event, tl_out *out);
+/** Is its request in flight one that leaves the queue? The release goes on after any reply. */
+bool tl__stamp_alone_leaves(const tl_stamp_try *stamp_try);
 /** Is this value what K held at the hold's last proof? */
 bool tl__stamp_alone_owns(const tl_job *job, tl_bytes value);
 

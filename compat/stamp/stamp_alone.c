@@ -20,7 +20,7 @@
     4 /* 1/4: a stamp that lacks more than this part of its lifetime is renewed again at once */
 
 /* From 8 on, above the phases of stamp_script.c: such an attempt may continue here. */
-enum { NOTING = 8, SWAPPING, LOOKING };
+enum { LEAVING = 8, NOTING, SWAPPING, LOOKING };
 
 /* ---- stamps ------------------------------------------------------------------------------------ */
 
@@ -131,13 +131,17 @@ static void send_look(tl_stamp_try *stamp_try, const tl_job *job, tl_out *out) {
 void tl__stamp_alone_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                           tl_out *out) {
     stamp_try->level = TL_LEVEL_SCRIPT;
-    if (stamp_try->phase < NOTING) {
-        stamp_try->phase = NOTING;
+    if (stamp_try->phase < LEAVING) {
+        /* Of a phase of tokens: an entry that stays would be called in vain, before all waiters. */
+        bool leaves = GUARD(leaves_queue_alone) && stamp_try->try.result.op == TL_RELEASE &&
+                      job->queue.stands;
+        stamp_try->phase = leaves ? LEAVING : NOTING;
         stamp_try->proved_ms = tl__proof_stamp(&job->hold.proof).end_ms;
         stamp_try->read_end_ms = stamp_try->from_ms = stamp_try->end_ms = 0;
         stamp_try->owned = stamp_try->sidecar_asked = false;
     }
     switch (stamp_try->phase) {
+    case LEAVING: tl__alone_send_leave(&stamp_try->try, job, out); break;
     case NOTING: send_note(stamp_try, job, event, out); break;
     case SWAPPING: send_swap(stamp_try, job, (tl_bytes){0}, event, out); break;
     default: send_look(stamp_try, job, out); break;
@@ -338,9 +342,14 @@ static tl_status looked(tl_stamp_try *stamp_try, const tl_job *job, const tl_eve
     return overwritten(stamp_try, job, value, event, out);
 }
 
+bool tl__stamp_alone_leaves(const tl_stamp_try *stamp_try) {
+    return stamp_try->try.alone && stamp_try->phase == LEAVING;
+}
+
 tl_status tl__stamp_alone_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                    const tl_event *event, tl_out *out) {
     switch (stamp_try->phase) {
+    case LEAVING: return go_on(stamp_try, NOTING, job, event, out); /* whatever the reply is */
     case NOTING: return noted(stamp_try, job, event, out);
     case SWAPPING: return swapped(stamp_try, job, event, out);
     default: return looked(stamp_try, job, event, out);

@@ -58,7 +58,9 @@
  *   - A key expires 2 s after its stamp is free for all clients.
  *   - TL_AUTO: each slot has a register of its own. The server compares it when it executes an
  *     acquire, so there is no lease, and no record of the client. A renewal turns no stamp into a
- *     token. The verdict of `tidelock skew --publish` isn't read.
+ *     token. A register that is lost fails no acquire: locks of its slot are stamps. By one that
+ *     went back, no token is written that a later epoch, of any slot, forbids. One that can't be
+ *     read is TL_ESERVER. The verdict of `tidelock skew --publish` isn't read.
  */
 #ifndef TIDELOCK_LEGACY_H
 #define TIDELOCK_LEGACY_H

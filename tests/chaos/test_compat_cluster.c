@@ -609,6 +609,37 @@ TEST(waiters_of_the_last_phase_acquire_by_the_phase_of_their_turn) {
     set_phase(JOB, -1);
 }
 
+static bool is_in_line(int waiters) {
+    return real_redis_int(owner(JOB), "ZCARD {slot}job:tidelock:line") == waiters;
+}
+
+static void *await_in_vain(void *lock) {
+    tl_error err;
+    return tl_lock_acquire(lock, clock_patient_ms(2000), &err) == TL_OK ? NULL : lock;
+}
+
+/* Else each release would call it, and wait for it. */
+TEST(a_waiter_leaves_the_queue_also_while_its_slot_is_open) {
+    free_key();
+    set_phase(JOB, 3);
+    tl_lock *lock = auto_lock(JOB), *next = auto_lock(JOB);
+    ASSERT_RESULT(tl_lock_acquire(next, SOON_MS, &said), TL_OK); /* and so it knows the phase */
+    ASSERT_RESULT(tl_lock_release(next, &said), TL_OK);
+    ASSERT_RESULT(tl_lock_acquire(lock, SOON_MS, &said), TL_OK);
+    pthread_t thread;
+    void *waited;
+    assert_int_equal(pthread_create(&thread, NULL, await_in_vain, next), 0);
+    WAIT_FOR(SOON_MS, is_in_line(1));
+    real_fleet_open_slot(fleet, JOB, another_master());
+    real_fleet_move_key(fleet, JOB);
+    assert_int_equal(pthread_join(thread, &waited), 0);
+    assert_ptr_equal(waited, next);
+    WAIT_FOR(SOON_MS, !is_in_line(1)); /* gone, so it would be at the other node */
+    ASSERT_RESULT(tl_lock_release(lock, &said), TL_OK);
+    real_fleet_close_slot(fleet);
+    set_phase(JOB, -1);
+}
+
 TEST(a_token_of_a_phase_outlasts_an_open_slot_where_none_is_acquired) {
     lock_events *events = make_events();
     free_key();

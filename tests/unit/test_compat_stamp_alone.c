@@ -400,6 +400,28 @@ TEST(a_drop_that_has_been_asked_for_before_deletes_nothing) {
     expect(&f, TL_EEXPIRED, false);
 }
 
+/* Its waiter has stood there in a phase of tokens, or was the holder's. */
+TEST(a_drop_leaves_the_queue_first) {
+    for (int denied = 0; denied < 2; denied++) {
+        begin(TL_RELEASE);
+        m.job.queue.stands = true;
+        m.job.queue.inbox = TL_LITERAL("tidelock:inbox:1");
+        m.job.fences = TL_FENCES;
+        (void)redirect(TL_TRY_AGAIN);
+        assert_alone("leave", LINE, false);
+        assert_memory_equal(arg(0), TOKEN " ", sizeof TOKEN);
+        assert_string_equal(arg(1), KEY);
+        (void)redirect(TL_ASK);
+        assert_alone("leave", LINE, true);
+        assert_int_equal(feed_reply(&f, denied ? "-NOPERM no permissions" : "1"), TL_GO);
+        assert_alone("note", SIDECAR, false);
+        (void)noted(x(), "", "");
+        assert_alone("swap", KEY, false);
+        assert_int_equal(swapped(1, x()), TL_END);
+        expect(&f, TL_OK, false);
+    }
+}
+
 TEST(a_drop_of_what_the_sidecar_wasnt_told_of_begins_key_by_key) {
     prepare(&f, &tl__protocol_bridge, TL_RELEASE);
     m.job.rules.nodes = m.job.hold.proof.unbound = true;
