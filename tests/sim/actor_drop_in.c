@@ -3,7 +3,8 @@
  * the scripts that the library sends, and hears nothing. It acquires by the phase of its namespace, under a lease. It waits by
  * polling, in the phase of tokens in the queue. Its clocks are the two that Java has. Some of its locks are renewed.
  * What is left behind without a reply is released again and again, also by later calls; its record is removed when it
- * closes, which it does now and then.
+ * closes, which it does now and then. In a cluster its acquires carry what it believes of the register of its key's slot,
+ * and it has no lease. Its requests go where a node sends them.
  *
  * Besides check.c and phases.c there must hold: it never goes back to an older epoch. And where nothing goes wrong, no more clients are given the lock before one that
  * polls in the queue than stood before it, and the one that had it.
@@ -27,6 +28,11 @@
 #define POLL_MS 250
 #define POLL_MAX_MS 500
 #define LEFTS 4
+#define READS 32 /* bytes of a slot's register */
+#define SLOT_GRACE_MS 2000
+#define DIFFERS (-6)
+#define TAKE_ARGS 11 /* before that of the condition */
+#define JOIN_ARGS 8
 
 /** By both clocks: one may stand still, the other may be set. */
 typedef struct {
@@ -54,8 +60,18 @@ typedef struct {
     bool read;
 } drop_lease;
 
+/** What it believes of the register of its slot, and the latest phase that it knows. */
+typedef struct {
+    char name[SIM_SLOT_REGISTER], reads[READS];
+    tl_bytes key;
+    int phase, latest_phase;
+    int64_t epoch, latest_epoch;
+    bool read;
+} drop_slot;
+
 typedef struct {
     sim_raw raw;
+    drop_slot slot;
     char id[48];
     bool knows; /**< the server's clock: server_us, read between these */
     int64_t server_us;
@@ -195,6 +211,31 @@ static const tl_reply *ask(sim_world *w, sim_actor *a, const request *q) {
     return NULL;
 }
 
+/* Add the register as the fifth key, and later what it must hold, behind so many arguments. */
+static void begin_acquire(request *q, sim_world *w, sim_actor *a, tl_script script, bool acquires) {
+    drop_slot *slot = &self(a)->slot;
+    begin(q, w, a, script, 4);
+    if (!w->cfg.slot_phases || !acquires || !GUARD(drop_in_condition))
+        return;
+    slot->key = sim_slot_register(w, a->key, slot->name);
+    add(q, slot->key);
+    q->c.nkeys++;
+}
+
+static void add_condition(request *q, const drop_in *d, unsigned args) {
+    if (q->c.nkeys < 5)
+        return;
+    while (q->c.argc < q->c.nkeys + args)
+        add_text(q, "");
+    add_text(q, d->slot.reads);
+}
+
+/* A slot's older register may have come back: then the lower phase counts. */
+static int slot_phase(const drop_slot *slot) {
+    bool lower = slot->epoch < slot->latest_epoch && slot->latest_phase < slot->phase;
+    return lower ? slot->latest_phase : slot->phase;
+}
+
 /* For the checks: until when it may be executed, and by which lease. */
 static void note(sim_world *w, sim_actor *a, const request *q, int64_t limit_ns, bool by_lease) {
     drop_in *d = self(a);
@@ -204,7 +245,12 @@ static void note(sim_world *w, sim_actor *a, const request *q, int64_t limit_ns,
                        .by = tl__mono_add_ns(now, limit_ns),
                        .sent = now,
                        .never_after = SIM_NEVER};
-    if (by_lease)
+    if (w->cfg.slot_phases) /* the limit is by the clock of the node that had the slot before */
+        asked.by = tl__mono_add_ms(asked.by, 2 * w->cfg.skew_ms);
+    if (by_lease && w->cfg.slot_phases) /* the server judges it */
+        asked.lease = (sim_lease){
+            .epoch = d->slot.epoch, .until = TL_NEVER, .phase = (int8_t)slot_phase(&d->slot)};
+    else if (by_lease)
         (void)sim_drop_in_lease(w, a, &asked.lease);
     sim_asked_note(w, a->host, &asked, &q->c);
     sim_phase_asked(w, a->host, NULL, &asked.lease, now);
@@ -213,13 +259,18 @@ static void note(sim_world *w, sim_actor *a, const request *q, int64_t limit_ns,
 /* ---- the phase ----------------------------------------------------------------------------------------- */
 
 static int acts(const drop_in *d) {
-    return d->lease.phase == TL_PHASE_NONE ? TL_PHASE_BRIDGE : d->lease.phase;
+    int phase = d->slot.read ? slot_phase(&d->slot) : d->lease.phase;
+    return phase == TL_PHASE_NONE ? TL_PHASE_BRIDGE : phase;
+}
+
+static bool knows_time(const sim_world *w, const drop_in *d, moment now) {
+    int64_t ns = most_since(now, d->received);
+    return d->knows &&
+           ns - tl__rate_least_ns(ns, w->cfg.drift_ppm) <= w->cfg.attempt_ms * (SIM_MS / 2);
 }
 
 static bool lasts(const sim_world *w, const drop_in *d, moment now) {
-    int64_t ns = most_since(now, d->received);
-    bool fresh = d->knows &&
-                 ns - tl__rate_least_ns(ns, w->cfg.drift_ppm) <= w->cfg.attempt_ms * (SIM_MS / 2);
+    bool fresh = knows_time(w, d, now);
     bool lease = d->lease.read && left_of(d->lease.until, now) > d->lease.lease_ms * (SIM_MS / 4);
     return fresh && lease;
 }
@@ -284,7 +335,53 @@ static bool read_phase(sim_world *w, sim_actor *a) {
     return true;
 }
 
+/* False: it can't be read. */
+static bool keep_slot(sim_world *w, drop_slot *slot, tl_bytes reads) {
+    int64_t epoch = 0;
+    if (reads.n >= READS ||
+        (reads.n > 0 && !tl__bytes_to_int(tl__bytes(reads.p + 2, reads.n - 2), &epoch)))
+        return false;
+    w->stats.drop_in_phases += slot->read && epoch > slot->epoch;
+    (void)snprintf(slot->reads, READS, "%.*s", (int)reads.n, reads.n > 0 ? reads.p : "");
+    slot->phase = reads.n > 0 ? reads.p[0] - '0' : TL_PHASE_NONE;
+    slot->epoch = epoch;
+    if (!slot->read || epoch > slot->latest_epoch) {
+        slot->latest_epoch = epoch;
+        slot->latest_phase = slot->phase;
+    }
+    slot->read = true;
+    return true;
+}
+
+static bool read_slot(sim_world *w, sim_actor *a) {
+    static const char script[] = "local time = redis.call('TIME') "
+                                 "return {redis.call('GET', KEYS[1]) or '', time[1], time[2]}";
+    drop_in *d = self(a);
+    request q = {.c = {.form = TL_ARGV}};
+    moment asked = look(w, a);
+    int64_t us;
+    add_text(&q, "EVAL");
+    add_text(&q, script);
+    add_text(&q, "1");
+    add(&q, sim_slot_register(w, a->key, d->slot.name));
+    const tl_reply *r = ask(w, a, &q);
+    if (!r || !tl__reply_time(r, 1, &us))
+        return false;
+    learn(d, us, asked, look(w, a));
+    return keep_slot(w, &d->slot, tl__reply_item(r, 0)->text);
+}
+
+static bool knows_slot(sim_world *w, sim_actor *a) {
+    const drop_in *d = self(a);
+    for (int i = 0; i < ROUNDS && !(d->slot.read && knows_time(w, d, look(w, a))); i++)
+        if (!read_slot(w, a))
+            return false;
+    return d->slot.read && knows_time(w, d, look(w, a));
+}
+
 static bool has_lease(sim_world *w, sim_actor *a) {
+    if (w->cfg.slot_phases)
+        return knows_slot(w, a);
     for (int i = 0; i < ROUNDS; i++) {
         if (lasts(w, self(a), look(w, a)))
             return true;
@@ -364,8 +461,12 @@ static void draw_up(sim_world *w, const drop_in *d, moment now, bool token, int6
         return;
     }
     ret->value = tl__bytes_from_int(ret->stamp, ret->end_ms);
-    ret->px_ms = d->ttl_ms + (grace_ms > GARBAGE_MS ? grace_ms : GARBAGE_MS);
     ret->until_us = (ret->end_ms + w->cfg.skew_ms) * 1000;
+    if (w->cfg.slot_phases) {
+        ret->px_ms = ret->end_ms - now_ms + w->cfg.skew_ms + w->cfg.lag_ms + SLOT_GRACE_MS;
+        return;
+    }
+    ret->px_ms = d->ttl_ms + (grace_ms > GARBAGE_MS ? grace_ms : GARBAGE_MS);
 }
 
 static tl_bytes until_text(char room[TL_INT_SIZE + 1], const writes *what) {
@@ -378,7 +479,8 @@ static tl_bytes until_text(char room[TL_INT_SIZE + 1], const writes *what) {
 
 static int64_t limit_ns(const sim_world *w, const drop_in *d, moment now, bool by_lease) {
     int64_t ns = w->cfg.attempt_ms * SIM_MS, lease_ns = left_of(d->lease.until, now);
-    return by_lease && GUARD(drop_in_take_within_lease) && lease_ns < ns ? lease_ns : ns;
+    bool limits = by_lease && !w->cfg.slot_phases;
+    return limits && GUARD(drop_in_take_within_lease) && lease_ns < ns ? lease_ns : ns;
 }
 
 /* ---- proofs -------------------------------------------------------------------------------------------- */
@@ -488,9 +590,9 @@ static bool ask_for(sim_world *w, sim_actor *a, tl_bytes expect, bool token, boo
     if (ns <= 0)
         return false;
     draw_up(w, d, now, token, least_end_ms, &what);
-    begin(&q, w, a, TL_SCRIPT_ACQUIRE, 4);
+    begin_acquire(&q, w, a, TL_SCRIPT_ACQUIRE, by_lease);
     add_acquire(&q, w, d, now, &what, ns);
-    if (!token || expect.n > 0) {
+    if (!token || expect.n > 0 || q.c.nkeys > 4) {
         int n = expect.n > 0 ? snprintf(expected, sizeof expected, "=%.*s", (int)expect.n, expect.p)
                              : 0;
         add_int(&q, 1);
@@ -498,6 +600,7 @@ static bool ask_for(sim_world *w, sim_actor *a, tl_bytes expect, bool token, boo
         add(&q, tl__bytes(expected, (size_t)n));
         add(&q, until_text(until, &what));
     }
+    add_condition(&q, d, TAKE_ARGS);
     d->doubt = true;
     note(w, a, &q, ns, by_lease);
     const tl_reply *r = ask(w, a, &q);
@@ -544,23 +647,34 @@ static outcome take_over(sim_world *w, sim_actor *a, answer *found, bool token) 
     return found->status == 1 ? had(w, a, found) : BUSY;
 }
 
-static outcome acquire(sim_world *w, sim_actor *a) {
+static outcome acquire_by(sim_world *w, sim_actor *a, int phase, answer *found) {
     drop_in *d = self(a);
-    answer found = {0};
-    int phase = acts(d);
     bool token = phase >= TL_PHASE_DRAIN;
-    if (!ask_for(w, a, (tl_bytes){0}, token, true, 0, &found))
+    if (!ask_for(w, a, (tl_bytes){0}, token, true, 0, found))
         return THREW;
-    if (found.status == 1)
-        return had(w, a, &found);
+    if (found->status == 1)
+        return had(w, a, found);
     d->doubt = false;
-    if (found.status < 0)
+    if (found->status < 0)
         return THREW;
     if (phase == TL_PHASE_TOKEN)
         return BUSY;
-    outcome o = take_over(w, a, &found, token);
+    outcome o = take_over(w, a, found, token);
     d->doubt = o == THREW;
     return o;
+}
+
+/* Again by what its slot's register holds, where that differs. */
+static outcome acquire(sim_world *w, sim_actor *a) {
+    for (int i = 0; i <= ROUNDS; i++) {
+        answer found = {0};
+        outcome o = acquire_by(w, a, acts(self(a)), &found);
+        if (found.status != DIFFERS)
+            return o;
+        if (!keep_slot(w, &self(a)->slot, found.value))
+            return THREW;
+    }
+    return THREW;
 }
 
 /* ---- the queue ----------------------------------------------------------------------------------------- */
@@ -573,7 +687,7 @@ static bool may_queue(const sim_world *w, const drop_in *d) {
 static void check_turns(sim_world *w, const sim_actor *a) {
     const drop_in *d = self(a);
     uint32_t turns = w->key[a->key].turns - d->turns;
-    bool same = w->migration.epoch == d->since_epoch;
+    bool same = w->migration.epoch == d->since_epoch && !w->cfg.slot_phases;
     if (w->calm_all_along && same && turns > (uint64_t)d->before + 2)
         sim_fail(w, a->key, "%s polls in the queue behind %lld, and %u have been given %s", a->name,
                  (long long)d->before, (unsigned)turns, w->key[a->key].name);
@@ -609,7 +723,7 @@ static outcome join(sim_world *w, sim_actor *a) {
     (void)snprintf(px, sizeof px, "%lld?", (long long)d->ttl_ms);
     if (ns <= 0)
         return THREW;
-    begin(&q, w, a, TL_SCRIPT_JOIN, 4);
+    begin_acquire(&q, w, a, TL_SCRIPT_JOIN, true);
     add(&q, tl__token_bytes(&d->token));
     add_text(&q, px);
     add_int(&q, earliest_us(w, d, now, ns));
@@ -617,9 +731,12 @@ static outcome join(sim_world *w, sim_actor *a) {
     add_text(&q, NUMBERS);
     add_text(&q, "poll");
     add_text(&q, d->place);
+    add_condition(&q, d, JOIN_ARGS);
     d->doubt = d->joined = true;
     note(w, a, &q, ns, true);
     const tl_reply *r = ask(w, a, &q);
+    if (r && tl__reply_int(tl__reply_item(r, 0), &found.status) && found.status == DIFFERS)
+        return keep_slot(w, &d->slot, tl__reply_item(r, 1)->text) ? BUSY : THREW;
     if (!r || !parse_list(r, 3, &found))
         return THREW;
     learn(d, found.us, found.asked, look(w, a));
@@ -756,7 +873,7 @@ static void renewed(sim_world *w, sim_actor *a, const tl_reply *r, moment asked)
 
 static void renew(sim_world *w, sim_actor *a) {
     drop_in *d = self(a);
-    if (!d->stamp || has_lease(w, a))
+    if (!d->stamp || w->cfg.slot_phases || has_lease(w, a))
         undo_all(w, a);
     moment now = look(w, a);
     bool drains = d->stamp && d->lease.phase >= TL_PHASE_DRAIN && lasts(w, d, now);
@@ -830,6 +947,7 @@ static void use(sim_world *w, sim_actor *a) {
 static void open_class(sim_world *w, sim_actor *a) {
     drop_in *d = self(a);
     d->lease = (drop_lease){0};
+    d->slot = (drop_slot){0};
     d->knows = false;
     d->lefts = 0;
     (void)snprintf(d->id, sizeof d->id, "drop-in-%s-%lld-%u", a->name, (long long)a->host->booted,

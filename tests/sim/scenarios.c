@@ -610,6 +610,11 @@ static bool slots_have_phases(const sim_stats *s) {
     return s->steps_on > 0 && s->steps_back > 0 && s->joins_leased > 0;
 }
 
+static bool drop_ins_in_slots(const sim_stats *s) {
+    return slots_have_phases(s) && s->drop_in_phases > s->runs && s->drop_in_turns > 0 &&
+           s->drop_in_takeovers > 0 && s->drop_in_renewals > 0;
+}
+
 /* ---- by the shipped command ---------------------------------------------------------------------------- */
 
 static bool the_tool_migrates(const sim_stats *s) {
@@ -901,6 +906,8 @@ const sim_scenario sim_scenarios[] = {
      "cluster-stamps", NULL},
     {"cluster-phases", "clients follow the phase of their slot, up and down, while slots move", 1,
      150, "cluster-phases", slots_have_phases},
+    {"cluster-phases-drop-in", "the same with services that have the drop-in for Java", 1, 150,
+     "cluster-phases drop-ins", drop_ins_in_slots},
     {"cluster-atomic-phases", "the same where slots move at one moment", 1, 40,
      "cluster-atomic=phases", NULL},
     {"cluster-stamps-moves", "the slots of stamps stay open for lifetimes: none is lost", 1, 20,
