@@ -68,3 +68,13 @@ fi
 expect 0 migrate status
 if grep -q 'old Java class: may run$' "$out"; then all_in 1; fi
 demo stop 2>"$err" || fail "the cluster isn't ended"
+
+# ---- one master, by the other kind of URL ------------------------------------------------------------------------------
+start_server --cluster-enabled yes
+redis CLUSTER ADDSLOTSRANGE 0 16383 >/dev/null
+is_served() { redis CLUSTER INFO | grep -q '^cluster_state:ok'; }
+until_true 20 is_served || fail "one master serves no slots"
+redis SET 'tidelock:phase:slot:{06S}:default' '2 5' >/dev/null # the record is lost, but clients follow this
+expect_line 77 'namespace default was registered with a redis.cluster: URL \(tidelock:phase:slot:' migrate init --keys 'jobs:*' --phase 1 --yes
+redis DEL 'tidelock:phase:slot:{06S}:default' >/dev/null
+expect 0 migrate init --keys 'jobs:*' --phase 1 --yes

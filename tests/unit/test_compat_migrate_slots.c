@@ -184,6 +184,22 @@ TEST(a_step_that_leads_elsewhere_meanwhile_is_not_the_last) {
     assert_true(strstr(found.item[0].what, "is the last"));
 }
 
+/* The record was lost in the middle of a step back: the slots are in phase 1, and a token is left. */
+TEST(a_record_of_the_bridge_is_not_made_beside_tokens) {
+    migrate_view v = view_in(1, 1);
+    v.reg = (migrate_register){.there = false};
+    migrate_locks locks = {.whole = true, .tokens = {.count = 1}};
+    migrate_judge_init(&v, 1, &locks, &found);
+    assert_int_equal(found.count, 1);
+    migrate_judge_init(&v, 1, &nothing, &found);
+    assert_int_equal(found.count, 0);
+    migrate_judge_init(&v, 2, &locks, &found);
+    assert_int_equal(found.count, 0);
+    v.slots = all_in(3);
+    assert_int_equal(judged(&v, 1, &locks), 1);
+    assert_true(strstr(found.item[0].todo, "--phase 3, where its clients were"));
+}
+
 TEST(doubt_about_slots_forbids_steps_and_java) {
     migrate_view v = view_in(1, 1);
     slots[9].phase = SLOT_ODD;

@@ -467,7 +467,7 @@ static bool has_register(const migrate_view *view, migrate_blockers *ret) {
         return true;
     static const char init[] = "tidelock migrate init --namespace";
     migrate_blocker *blocker = add(ret);
-    int acts = phase_before(view);
+    int acts = view->by_slots ? migrate_tally_most(&view->slots) : phase_before(view);
     SAY(blocker->what, view->reg.there ? "its register can't be read" : "it is not registered");
     SAY(blocker->who, "namespace %s", view->name);
     if (view->reg.there)
@@ -567,6 +567,10 @@ void migrate_judge_init(const migrate_view *view, int phase, const migrate_locks
         judge_slots(view, ret);
     if (locks)
         judge_locks(view, phase - 1, phase, locks, ret);
+    /* a record may be lost while a step back waits for them, and status then says that Java may run */
+    if (view->by_slots && locks && phase == PHASE_BRIDGE && locks->tokens.count > 0 &&
+        GUARD(bridge_begins_without_tokens))
+        tokens(&locks->tokens, ret);
 }
 
 bool migrate_is_set_back(const migrate_view *view) {

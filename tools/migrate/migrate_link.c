@@ -111,15 +111,19 @@ static bool take_number(void *ctx, const tl_reply *reply) {
 /* A client with a redis: URL follows one register, and one with redis+cluster: those of the slots. A namespace that had
  * both would have two phases. */
 static int check_other(migrate_link *migration) {
-    char key[MIGRATE_KEY_SIZE];
-    const char *const request[] = {"EXISTS",
-                                   migration->by_cluster
-                                       ? migrate_key(key, migration->name, "")
-                                       : migrate_cluster_key(key, migration->name, ""),
-                                   NULL};
+    char record[MIGRATE_KEY_SIZE], slot[MIGRATE_SLOT_KEY_SIZE];
+    const char *key = migration->by_cluster ? migrate_key(record, migration->name, "")
+                                            : migrate_cluster_key(record, migration->name, "");
+    const char *request[] = {"EXISTS", key, NULL};
     int64_t is_there = 0;
+    bool ok = link_ask(&migration->link, request, take_number, &is_there);
 
-    if (!link_ask(&migration->link, request, take_number, &is_there))
+    if (ok && !is_there &&
+        !migration->by_cluster) { /* clients follow the slots, also without a record */
+        request[1] = key = migrate_slot_key(slot, migration->name, 0);
+        ok = link_ask(&migration->link, request, take_number, &is_there);
+    }
+    if (!ok)
         return no_answer(migration);
     if (!is_there)
         return 0;
