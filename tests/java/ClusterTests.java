@@ -24,12 +24,14 @@ public final class ClusterTests {
     private static final long LIMIT_MS = 60000;
 
     private final int[] ports;
-    private final ClusterSocket redis;
+    private final RespSocket[] nodes;
+    private final Eval redis;
     private int keys;
     private long epoch = 1700000000000000L;
 
     private ClusterTests(int... ports) {
         this.ports = ports;
+        nodes = Arrays.stream(ports).mapToObj(RespSocket::new).toArray(RespSocket[]::new);
         redis = new ClusterSocket(ports[0]);
     }
 
@@ -81,7 +83,7 @@ public final class ClusterTests {
     }
 
     private Object at(int node, String... words) {
-        return redis.node(ports[node]).ask(RespSocket.words(words));
+        return nodes[node].ask(RespSocket.words(words));
     }
 
     private String slot(String key) {
@@ -262,13 +264,11 @@ public final class ClusterTests {
     }
 
     public void an_eval_for_one_server_is_named() {
-        String key = fresh(), slot = slot(key);
-        openSlot(slot, 0, 1);
-        closeSlot(slot, 0, 1);
-        String why = thrown(() -> open(new RespSocket(ports[0])).lock(key));
-        openSlot(slot, 1, 0);
-        closeSlot(slot, 1, 0);
-        check(why.contains("MOVED"), why);
+        Eval deaf = (script, keys, args) -> {
+            throw new IllegalStateException("MOVED 866 10.0.0.6:6379");
+        };
+        String why = thrown(() -> open(deaf).lock(fresh()));
+        check(why.contains("client for a Redis Cluster: MOVED 866"), why);
     }
 
     // ---- slots on the move ----
