@@ -373,7 +373,7 @@ TEST(a_stamp_rests_when_its_slot_has_moved) {
 
 TEST(none_is_acquired_while_its_slot_is_open_and_who_waits_has_it_afterwards) {
     free_key();
-    tl_client *client = ours();
+    tl_client *client = ours_within(TL_BRIDGE, clock_patient_ms(1000));
     tl_lock *lock = told_of(client, make_events());
     real_fleet_open_slot(fleet, JOB, another_master());
     ASSERT_RESULT(tl_client_break(client, JOB, strlen(JOB), NULL, &said), TL_EUNAVAILABLE);
@@ -645,7 +645,8 @@ TEST(a_token_of_a_phase_outlasts_an_open_slot_where_none_is_acquired) {
     free_key();
     set_phase(JOB, 3);
     tl_client *client = ours_as(TL_AUTO);
-    tl_lock *lock = held_in_open_slot_by(client, events), *other = auto_lock(JOB);
+    tl_lock *lock = held_in_open_slot_by(client, events);
+    tl_lock *other = told_of(ours_within(TL_AUTO, clock_patient_ms(1000)), make_events());
     assert_true(is_token(JOB));
     real_fleet_move_key(fleet, JOB);
     ASSERT_RESULT(tl_lock_extend(lock, T_MS, &said), TL_OK);
