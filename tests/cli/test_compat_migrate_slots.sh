@@ -161,8 +161,11 @@ says "^  alarm: old data has come back: the record is in phase 1, and a later on
 expect 0 migrate status --json
 "$python" -c 'import json, sys; slots = json.load(open(sys.argv[1]))["slots"]; assert slots["later"] and not slots["whole"] and slots["unsaved"] is None, slots' "$out" ||
     fail "--json: $(cat "$out")"
+later() { migrate status --metrics - | grep -qx "tidelock_migrate_slots_later{namespace=\"default\"} $1"; }
+later 100 || fail "no metric tells of old data"
 expect_from 0 migrate rollback --phase 1 --yes
 says 'Java may start$'
+later 0 || fail "the metric stays"
 expect 0 migrate status
 says '^  old Java class: may run$'
 all_in 1

@@ -26,6 +26,18 @@ static void put_register(const metrics *metrics, const migrate_register *reg) {
     metrics_seconds(metrics, "migrate_since_timestamp_seconds", NULL, reg->since_us);
 }
 
+/* Of a cluster: no step leads a slot there, so that old data has come back. */
+static void put_slots(const metrics *metrics, const migrate_view *view) {
+    int later = 0;
+
+    if (!view->by_slots || !view->reg.readable)
+        return;
+    for (int phase = view->reg.phase + 1; phase < PHASES; phase++)
+        later += view->slots.in[phase];
+    put_gauge(metrics, "migrate_slots_later",
+              "Slots in a later phase than the record: old data has come back.", later);
+}
+
 static void put_clients(const metrics *metrics, const migrate_view *view) {
     static const char *const states[] = {"confirmed",    "behind",      "ahead",     "gone",
                                          "unregistered", "contradicts", "unreadable"};
@@ -87,6 +99,7 @@ static void put(const void *ctx, FILE *out) {
     const migrate_status *status = ctx;
     const metrics metrics = {.out = out, .label = {{"namespace", status->view->name}}};
     put_register(&metrics, &status->view->reg);
+    put_slots(&metrics, status->view);
     put_clients(&metrics, status->view);
     if (status->locks)
         put_locks(&metrics, status->locks);
