@@ -168,6 +168,12 @@ public final class ClusterTests {
             check(one.lock(older), "it is free");
             equal("token", kind(older));
             check(one.release(older), "held");
+            phase(later, 1);
+            check(one.lock(later) && one.release(later), "held");
+            call(register(older), "SET", register(older), "3 1600000000000000"); // it came back meanwhile
+            check(one.lock(older), "it is free");
+            equal("stamp", kind(older));
+            check(one.release(older), "held");
         }
     }
 
@@ -439,8 +445,10 @@ public final class ClusterTests {
                 Thread waiter = new Thread(() -> end.set(turn(other, key)));
                 waiter.start();
                 await("its entry", LIMIT_MS, () -> (Long) call(line, "ZCARD", line) == 1);
+                String entry = first(line);
                 phase(key, phase);
-                await("its place by this phase", LIMIT_MS, () -> (Long) call(line, "ZCARD", line) == (phase == 3 ? 1 : 0));
+                await("a look by this register", LIMIT_MS, () -> !first(line).equals(entry));
+                equal(phase == 3 ? entry.substring(0, 36) : "", first(line).replaceFirst(" .*", "")); // it keeps its place
                 equal(null, end.getAndSet(null));
                 check(one.release(key), "held");
                 waiter.join();
@@ -449,6 +457,11 @@ public final class ClusterTests {
             }
         }
         equal(0L, call(line, "ZCARD", line));
+    }
+
+    private String first(String line) {
+        List<?> entries = (List<?>) call(line, "ZRANGE", line, "0", "0");
+        return entries.isEmpty() ? "" : new String((byte[]) entries.get(0), StandardCharsets.UTF_8);
     }
 
     private static Object turn(TidelockLockUtil locks, String key) {
