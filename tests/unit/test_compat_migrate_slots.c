@@ -200,6 +200,24 @@ TEST(a_record_of_the_bridge_is_not_made_beside_tokens) {
     assert_true(strstr(found.item[0].todo, "--phase 3, where its clients were"));
 }
 
+TEST(a_record_that_another_has_left_so_is_no_claim) {
+    migrate_view v = view_in(2, 2);
+    (void)snprintf(v.reg.by, sizeof v.reg.by, "db1 4711 me");
+    assert_true(migrate_is_left_so(&v.reg, 5, 2, "db1 4711 me"));
+    assert_false(migrate_is_left_so(&v.reg, 5, 2, "db1 4712 me"));
+    assert_false(migrate_is_left_so(&v.reg, 6, 2, "db1 4711 me"));
+    assert_false(migrate_is_left_so(&v.reg, 5, 1, "db1 4711 me"));
+    v.reg.readable = false;
+    assert_false(migrate_is_left_so(&v.reg, 5, 2, "db1 4711 me"));
+}
+
+TEST(a_flaw_leaves_open_in_which_phase_all_slots_are) {
+    migrate_view v = view_in(1, 1);
+    assert_true(migrate_knows_phase(&v));
+    v.flaws.count = 1;
+    assert_false(migrate_knows_phase(&v));
+}
+
 TEST(doubt_about_slots_forbids_steps_and_java) {
     migrate_view v = view_in(1, 1);
     slots[9].phase = SLOT_ODD;

@@ -85,13 +85,9 @@ static int change(mover *mover, int from, int to, const char *evidence) {
  * back. Also leads the link to the record's present master. */
 static int check_record(mover *mover, int phase) {
     const migrate_register *reg = &mover->work->view.reg;
-    char by[MIGRATE_BY_SIZE];
     int status = migrate_read(link_of(mover), &mover->work->view);
 
-    tl__bytes_print(by, sizeof by, tl__bytes_of(link_of(mover)->by_register));
-    if (status || !GUARD(claim_lasts) ||
-        (reg->readable && reg->epoch == mover->epoch && reg->phase == phase &&
-         strcmp(reg->by, by) == 0))
+    if (status || migrate_is_left_so(reg, mover->epoch, phase, link_of(mover)->by_register))
         return status;
     return fail(STATUS_REFUSED,
                 "migrate %s: the record of namespace %s has epoch %lld, phase %d, by %.100s "

@@ -39,6 +39,19 @@ static bool lets_java(const migrate_view *view) {
            GUARD(contradiction_is_doubt);
 }
 
+bool migrate_knows_phase(const migrate_view *view) {
+    return view->flaws.count == 0 || !GUARD(phase_of_all_slots);
+}
+
+bool migrate_is_left_so(const migrate_register *record, int64_t epoch, int phase, const char *by) {
+    char shown[MIGRATE_BY_SIZE]; /* as it is read */
+
+    tl__bytes_print(shown, sizeof shown, tl__bytes_of(by));
+    return (record->readable && record->epoch == epoch && record->phase == phase &&
+            strcmp(record->by, shown) == 0) ||
+           !GUARD(claim_lasts);
+}
+
 int migrate_former_phase(const migrate_view *view) {
     int phase = migrate_phase_of(view);
     return phase == PHASE_TOKEN && lets_java(view) ? PHASE_BRIDGE : phase - 1;

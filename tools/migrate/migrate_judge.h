@@ -50,6 +50,12 @@ bool migrate_is_whole(const migrate_view *view);
 /** The phase to which a step forward leads: the next one, or the present one if that is not whole. */
 int migrate_next_phase(const migrate_view *view);
 
+/** Is it known in which phase all slots are? */
+bool migrate_knows_phase(const migrate_view *view);
+
+/** Has this author left the record so? */
+bool migrate_is_left_so(const migrate_register *record, int64_t epoch, int phase, const char *by);
+
 /** The phase to which a step back leads; -1: none. In a cluster whose registers contradict each other about Java it
  *  is 1, which is safe from any mixture. */
 int migrate_former_phase(const migrate_view *view);

@@ -448,7 +448,7 @@ static int await_order(step *step) {
     migrate_work *work = step->work;
     int status = 0;
 
-    while (status == 0 && work->view.flaws.count > 0 && GUARD(phase_of_all_slots)) {
+    while (status == 0 && !migrate_knows_phase(&work->view)) {
         if (!is_waited_for(step, &work->view.flaws))
             return migrate_refuse(work->word, &work->view.flaws);
         work->sig = signals_pause(&work->sigs, LOOK_MS);
