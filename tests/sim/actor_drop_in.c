@@ -499,9 +499,12 @@ static tl_bytes value(const sim_actor *a) {
     return tl__token_bytes(&self(a)->token);
 }
 
+/* A key without a lifetime counts as ours; one that expired while the script ran (-2) counts for nothing. */
 static void prove_token(const sim_world *w, drop_in *d, moment asked, int64_t left_ms) {
+    bool all = left_ms == -1 || left_ms > d->ttl_ms;
+    int64_t ms = all ? d->ttl_ms : left_ms > 0 ? left_ms : 0;
     d->stamp = false;
-    d->life = (limit){asked, least_ns(w, left_ms < 0 || left_ms > d->ttl_ms ? d->ttl_ms : left_ms)};
+    d->life = (limit){asked, least_ns(w, ms)};
 }
 
 static void prove_stamp(const sim_world *w, drop_in *d, moment asked, moment now, int64_t end_ms,

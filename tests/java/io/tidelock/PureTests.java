@@ -204,6 +204,11 @@ public final class PureTests {
         }
     }
 
+    public void a_key_that_expired_while_the_script_ran_counts_for_nothing() {
+        equal(0L, Proof.ofToken(rules, START, -2, SERVER_US).leftNs(START));
+        equal(Rates.leastOfMs(60000), Proof.ofToken(rules, START, -1, SERVER_US).leftNs(START));
+    }
+
     public void what_another_phase_would_write_is_malformed() {
         thrown(() -> attempt(1).judge(Long.toString(SERVER_US), START, at(1)));
         thrown(() -> attempt(2).judge(taken(1, "" + (SERVER_MS + 60000), 1, SERVER_MS, true), START, at(1)));
