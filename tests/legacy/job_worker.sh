@@ -9,7 +9,7 @@ echo ready
 line=
 until [[ $line == stop ]]; do
     "${TIDELOCK:-build/tidelock}" --url "$1" run --protocol auto --namespace '*=default' "${legacy[@]}" \
-        --wait 200ms --conflict-exit-code 0 --wait-replicas "$3" "$2" -- "$4" job
+        --wait 2s --conflict-exit-code 0 --wait-replicas "$3" "$2" -- "$4" job
     case $? in
     0) ;;
     9) break ;;

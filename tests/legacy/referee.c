@@ -27,6 +27,8 @@
 #define OPEN_SPAN_US 400000
 #define OTHERS 8 /* slots */
 #define PROMOTE_AGAIN_US 2000000
+#define SILENCE_US 5000000 /* longer than any orphan: then the story is told */
+#define GAP_MS 20000
 #define HOUR_MS 3600000 /* a drop-in's clock may be off by anything */
 
 typedef struct {
@@ -76,6 +78,7 @@ typedef struct {
     const real_node *former;   /* while there isn't */
     int64_t promoted_us;
     slot_mover mover;
+    int64_t silent_us; /* since when it was silent as the story was told last */
     char errors[200], said[200];
 } referee;
 
@@ -123,9 +126,13 @@ static void print_key(referee *r) {
     redisReply *k = real_redis_command(server, "GET %s", r->match->key);
     redisReply *s = real_redis_command(server, "HGETALL tidelock:{%s}", r->match->key);
     print_text("K", k);
+    redisReply *l = real_redis_command(server, "ZRANGE {%s}:tidelock:line 0 -1 WITHSCORES",
+                                       r->match->key);
     print_text("S", s);
+    print_text("L", l);
     freeReplyObject(k);
     freeReplyObject(s);
+    freeReplyObject(l);
 }
 
 static void print_file(const char *path) {
@@ -593,6 +600,23 @@ static void go_on(referee *r) {
 
 /* ---- the match -------------------------------------------------------------------------------- */
 
+static bool is_silent(const referee *r) {
+    for (const post *p = r->post; p < r->post + r->count; p++)
+        if (p->inside)
+            return false;
+    return r->quiet_us && shared_us() - r->quiet_us > SILENCE_US;
+}
+
+/* Nobody has held it for long: what did everybody do? */
+static void tell_silence(referee *r) {
+    if (!is_silent(r) || r->silent_us == r->quiet_us)
+        return;
+    r->silent_us = r->quiet_us;
+    print_error("SILENCE: nobody has entered for %lld ms\n",
+                (long long)(shared_us() - r->quiet_us) / 1000);
+    print_story(r);
+}
+
 static bool all_are_ready(const referee *r) {
     for (const post *p = r->post; p < r->post + r->count; p++)
         if (!p->ready)
@@ -648,6 +672,7 @@ static void play(referee *r) {
             freeze_us += FREEZE_EVERY_US;
         }
         thaw(r, shared_us());
+        tell_silence(r);
         if (!r->match->course && shared_us() > end_us + 3 * LATE_MS * 1000)
             fail_msg("not everyone had a turn");
     }
@@ -741,5 +766,7 @@ void referee_demand(real_redis *server, const match *m) {
     if (v.lags + v.stalls + v.forgotten == 0)
         assert_int_equal(v.lost, 0);
     assert_int_equal(v.strange_exceptions, 0);
-    assert_true(v.longest_gap_us / 1000 < FREE_MS + LEASE_MS + LATE_MS);
+    /* a failover takes its time on a busy machine */
+    const int64_t late_ms = m->fleet ? LATE_MS : GAP_MS;
+    assert_true(v.longest_gap_us / 1000 < FREE_MS + LEASE_MS + clock_patient_ms(late_ms));
 }

@@ -120,10 +120,14 @@ static void ended(const tl_error *err) {
     exit(1);
 }
 
-static tl_lock *make(tl_client *client, const char *key, int64_t ttl_ms) {
+/* Only TL_RETRY_AUTO queues, where there is a queue: else others that do pass it by. */
+static tl_lock *make(tl_client *client, const char *key, int64_t ttl_ms, bool queues) {
     tl_error err;
-    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = on_event,
-                                              .retry = TL_RETRY_FIXED, .retry_delay_ms = POLL_MS);
+    tl_lock_options options = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = on_event);
+    if (!queues) {
+        options.retry = TL_RETRY_FIXED;
+        options.retry_delay_ms = POLL_MS;
+    }
     tl_lock *lock = tl_lock_new(client, key, strlen(key), &options, &err);
     if (!lock)
         ended(&err);
@@ -162,6 +166,10 @@ static tl_protocol_id protocol_of(const char *name) {
     return TL_TIMESTAMP;
 }
 
+static bool queues(const tl_client_options *options) {
+    return options->protocol == TL_TOKEN || options->protocol == TL_AUTO;
+}
+
 static void with_drop_in(worker *w, const tl_client_options *options) {
     tl_error err;
     w->dlu = tl_dlu_open_with(options, &err);
@@ -177,7 +185,7 @@ static void with_lock(worker *w, const tl_client_options *options, const char *p
     tl_error err;
     if (tl_client_open(options, &client, &err) != TL_OK)
         ended(&err);
-    w->lock = make(client, w->key, draw_ttl(w, protocol));
+    w->lock = make(client, w->key, draw_ttl(w, protocol), queues(options));
     (void)puts("ready");
     loop(w);
     tl_lock_free(w->lock);
@@ -197,8 +205,7 @@ int worker_main(int argc, char **argv) {
     tl_client_options options = legacy_client(argv[2], protocol_of(argv[3]), strict);
     options.wait_replicas = atoi(argv[6]);
     worker w = {.key = argv[4], .seed = (unsigned)strtoul(argv[5], NULL, 10)};
-    bool queues = options.protocol == TL_TOKEN || options.protocol == TL_AUTO;
-    w.wait_ms = queues ? WAIT_IN_QUEUE_MS : WAIT_MS;
+    w.wait_ms = queues(&options) ? WAIT_IN_QUEUE_MS : WAIT_MS;
     write_and_read_lines();
     if (strcmp(argv[3], "dlu") == 0)
         with_drop_in(&w, &options);
