@@ -126,7 +126,7 @@ typedef struct {
     int64_t now_ms, next_tick, wall_calls;
     int64_t top_epoch; /* of claims on slots */
     int runs, nodes, tool_runs;
-    bool calm;
+    bool calm, upward;
     /* what may happen here, in 1/10000 a tick */
     int faults, lags, moves, flushes, lossy, takes, persistent, coarse, kills, twice, denials,
         spite;
@@ -161,7 +161,7 @@ int64_t draw(int64_t below); /* from 0 to below - 1 */
 bool chance(int of_ten_thousand);
 
 /* ---- world_cluster.c */
-void cluster_begin(void);
+void cluster_begin(int phase);
 void cluster_end(void);
 void cluster_tick(void);
 void cluster_heal(void);
@@ -170,7 +170,6 @@ void node_write(world_node *node, world_change change);
 bool node_serves(const world_node *node, int slot);
 bool node_is_reached(const world_node *node);
 int replicas_with_all(const world_node *node);
-int64_t offset_of(const world_node *node);
 
 /* ---- world_life.c */
 void life_tick(void);

@@ -60,10 +60,6 @@ void node_write(world_node *node, world_change change) {
     node->offset = history->base + history->count;
 }
 
-int64_t offset_of(const world_node *node) {
-    return node->offset;
-}
-
 static bool follows(const world_node *node) {
     const world_node *master = &world.node[node->of < 0 ? 0 : node->of];
     return node->up && !node->master && node->linked && master->up && master->master &&
@@ -427,17 +423,33 @@ void cluster_tick(void) {
         begin_move();
 }
 
+static bool has_slots(int node) {
+    for (int i = 0; i < TL_SLOTS; i++)
+        if (world.truth[i].owner == node)
+            return true;
+    return false;
+}
+
 void cluster_heal(void) {
     world.calm = true;
     world.move.goes_on = false;
     for (int i = 0; i < world.nodes; i++) {
         close_slots(&world.node[i]);
+        if (!world.node[i].master && !has_slots(world.node[i].of))
+            world.node[i].of = world.truth[draw(TL_SLOTS)].owner;
         world.node[i].up_at = world.node[i].up ? world.node[i].up_at : world.now_ms;
         world.node[i].stalled_until = world.node[i].apart_until = world.node[i].denies_until = 0;
     }
 }
 
-static void make_node(int i, int masters) {
+static void register_slot(world_data *data, int slot, int phase) {
+    data->slot[slot].reg = (migrate_slot){.phase = phase, .epoch = 1};
+    if (slot == HOME)
+        data->record = (world_record){
+            .there = true, .phase = phase, .from = NONE, .epoch = 1, .since_us = 1};
+}
+
+static void make_node(int i, int masters, int phase) {
     world_node *node = &world.node[i];
     static const world_change nothing = {.kind = CHANGE_ALL};
 
@@ -451,15 +463,17 @@ static void make_node(int i, int masters) {
         node->view[k] = (world_claim){k * masters / TL_SLOTS, 1 + k * masters / TL_SLOTS};
         world.truth[k] = node->view[k];
         node->leaves[k] = node->arrives[k] = NONE;
+        if (phase >= 0 && node->view[k].owner == (node->master ? i : node->of))
+            register_slot(&node->data, k, phase);
     }
 }
 
-void cluster_begin(void) {
+void cluster_begin(int phase) {
     int masters = 2 + (int)draw(2);
 
     world.nodes = masters * (chance(1500) ? 1 : 2 + (int)draw(2));
     for (int i = 0; i < world.nodes; i++)
-        make_node(i, masters);
+        make_node(i, masters, phase);
 }
 
 void cluster_end(void) {

@@ -76,7 +76,7 @@ static void acquire(void) {
         return;
     world_cell cell = node->data.slot[slot];
     cell.token = true;
-    cell.until_ms = world.now_ms + 200 + draw(chance(9000) ? 2000 : TOKEN_MS);
+    cell.until_ms = world.now_ms + 200 + draw(chance(7000) ? 2000 : TOKEN_MS);
     world.tokens++;
     put(node, slot, cell);
 }

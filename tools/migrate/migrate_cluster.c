@@ -264,7 +264,7 @@ static int await_tokens(mover *mover, bool *reported, bool *ret_done) {
     status = status ? status : look_for_tokens(mover);
     if (status)
         return status;
-    if ((mover->locks.tokens.count > 0 || !mover->locks.whole)) {
+    if ((mover->locks.tokens.count > 0 && GUARD(tokens_forbid_java)) || !mover->locks.whole) {
         if (!*reported)
             tell_java_waits(mover);
         *reported = true;
