@@ -766,7 +766,7 @@ void referee_demand(real_redis *server, const match *m) {
     if (v.lags + v.stalls + v.forgotten == 0)
         assert_int_equal(v.lost, 0);
     assert_int_equal(v.strange_exceptions, 0);
-    /* a failover takes its time on a busy machine */
-    const int64_t late_ms = m->fleet ? LATE_MS : GAP_MS;
+    /* a failover takes its time on a busy machine, and a server there may not reply for long */
+    const int64_t late_ms = m->fleet || v.slow > 0 ? LATE_MS : GAP_MS;
     assert_true(v.longest_gap_us / 1000 < FREE_MS + LEASE_MS + clock_patient_ms(late_ms));
 }
