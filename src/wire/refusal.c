@@ -123,9 +123,9 @@ bool tl__is_no_permission(tl_bytes error) {
 static tl_bytes of_elsewhere(char to[TL_REFUSAL_SIZE], tl_bytes error) {
     char node[TL_REFUSAL_SIZE / 2];
     tl__bytes_print(node, sizeof node, error);
-    (void)snprintf(
-        to, TL_REFUSAL_SIZE,
-        "%s: another node of the cluster has the key, but only the node of the URL is asked", node);
+    (void)snprintf(to, TL_REFUSAL_SIZE,
+                   "%s: another node of the cluster has the key: give the URL as redis+cluster://",
+                   node);
     return tl__bytes_of(to);
 }
 

@@ -89,7 +89,7 @@ grep -q 'the step is not finished: .*Java may not start yet' "$err" || fail "it 
 [[ ! -s $out ]] || fail "it says too much: $(cat "$out")"
 expect 0 migrate status
 says '^  old Java class: must not run: the step to phase 1 is not finished'
-says 'advance --phase 2 finishes it, rollback --phase 1 goes back$'
+says 'advance --phase 2 leads all slots to 2, rollback --phase 1 to 1$'
 # a failover has lost the claim, and another operator has claimed what came back
 migrate rollback --phase 1 --yes >"$out" 2>"$err" </dev/null &
 step=$!

@@ -43,7 +43,7 @@ for i in {1..30}; do of "${masters[0]}" -c SET "jobs:n$i" $((now_s * 1000 + 3600
 for p in "${masters[@]}"; do (($(of "$p" DBSIZE) > 0)) || fail "the keys are not on all masters"; done
 expect 0 "$tidelock" migrate survey --watch 1s --monitor 200ms
 says '^survey of a cluster, 3 masters$'
-says '^  read all 30 keys in .*; MONITOR for '
+says '^  read all 30 keys in .*; MONITOR for .* in all, at one master after the other$'
 says '^    30 stamps without a sidecar, 0 expired'
 says 'see RUNBOOK.md, "In a Redis Cluster"'
 says '^namespace default is not registered; it could begin, by what was seen, in$'

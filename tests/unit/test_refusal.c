@@ -60,7 +60,7 @@ TEST(a_refused_key_or_channel_is_told_as_one) {
     says("NOPERM in words of tomorrow", "NOPERM: a permission of the user is missing");
 }
 
-#define ELSEWHERE ": another node of the cluster has the key, but only the node of the URL is asked"
+#define ELSEWHERE ": another node of the cluster has the key: give the URL as redis+cluster://"
 
 TEST(a_key_that_is_at_another_node_is_told_as_that) {
     char error[400];

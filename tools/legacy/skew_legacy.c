@@ -189,8 +189,8 @@ static const char *not_in_cluster(const void *options) {
         return "--passive listens to one server, and a cluster has several: use it with each "
                "master's own URL, redis://HOST:PORT, and with --no-agents";
     return publishes(options)
-               ? "--publish: a cluster's clients follow no namespace, so no client would read it: "
-                 "leave it out"
+               ? "--publish: in a cluster no client reads the verdict: leave it out, and act on the "
+                 "exit status"
                : NULL;
 }
 

@@ -68,9 +68,9 @@ void migrate_show_slots(const migrate_view *view, FILE *out) {
                       view->reg.phase, view->later, migrate_former_phase(view), phase);
     else if (view->reg.readable && !migrate_is_whole(view) && phase > 0)
         (void)fprintf(out,
-                      "  a step was not finished, or slots have lost their registers: "
-                      "advance --phase %d finishes it, rollback --phase %d goes back\n",
-                      phase, migrate_former_phase(view));
+                      "  a step was not finished, or slots have lost their registers or have older "
+                      "ones: advance --phase %d leads all slots to %d, rollback --phase %d to %d\n",
+                      phase, phase, migrate_former_phase(view), migrate_former_phase(view));
 }
 
 const char *migrate_client_state(const migrate_view *view, const migrate_client *client) {

@@ -27,7 +27,8 @@ static void show_read(const survey *survey, FILE *out) {
     if (survey->passes > 1)
         (void)fprintf(out, ", %lld times", (long long)survey->passes);
     if (survey->monitor_ms > 0)
-        (void)fprintf(out, "; MONITOR for %s\n", show_ms(monitor, survey->monitor_ms));
+        (void)fprintf(out, "; MONITOR for %s%s\n", show_ms(monitor, survey->monitor_ms),
+                      survey->masters > 1 ? " in all, at one master after the other" : "");
     else
         (void)fprintf(out, "; no MONITOR\n");
     for (int i = 0; i < survey->unreads; i++)
