@@ -69,7 +69,8 @@ typedef struct {
     int count;
     unsigned seed;
     int64_t quiet_us; /* since when nobody is inside */
-    uint64_t fence;
+    uint64_t fence;   /* the last one, of a service that entered then: */
+    int64_t fence_us;
     const char *const *course; /* its next step; NULL: none is left */
     int64_t step_us;           /* since when */
     service tool;              /* what does it */
@@ -241,9 +242,11 @@ static bool is_forgotten(const referee *r, const post *p) {
     return (is_java(p) || is_drop_in(p)) && p->entered_us < r->failover_us;
 }
 
-static void look_for_others(referee *r, const post *p, int64_t at_us) {
+/* The line of a service that stood still comes late: by then another may have entered, after that hold was over. */
+static void look_for_others(referee *r, const post *p, int64_t at_us, int64_t until_us) {
     for (post *other = r->post; other < r->post + r->count; other++) {
-        if (other == p || !other->inside || other->until_us <= at_us)
+        if (other == p || !other->inside || other->until_us <= at_us ||
+            other->entered_us >= until_us)
             continue;
         if (is_forgotten(r, other)) {
             tell(other, "is forgotten by the new master");
@@ -257,15 +260,20 @@ static void look_for_others(referee *r, const post *p, int64_t at_us) {
     }
 }
 
-static void look_at_fence(referee *r, const post *p, uint64_t fence) {
-    if (fence != 0 && fence <= r->fence) {
-        print_error("FENCE: %s enters with %llu after %llu\n", p->name, (unsigned long long)fence,
-                    (unsigned long long)r->fence);
+/* Who entered later has the greater fence. */
+static void look_at_fence(referee *r, const post *p, int64_t at_us, uint64_t fence) {
+    const bool later = at_us >= r->fence_us;
+    if (fence != 0 && (later ? fence <= r->fence : fence >= r->fence)) {
+        print_error("FENCE: %s enters with %llu at %lld us, another with %llu at %lld us\n",
+                    p->name, (unsigned long long)fence, (long long)at_us,
+                    (unsigned long long)r->fence, (long long)r->fence_us);
         if (r->v.overlaps++ == 0)
             print_story(r);
     }
-    if (fence != 0)
+    if (fence != 0 && later) {
         r->fence = fence;
+        r->fence_us = at_us;
+    }
 }
 
 static void enter(referee *r, post *p, const char *line) {
@@ -274,8 +282,8 @@ static void enter(referee *r, post *p, const char *line) {
     if (sscanf(line, "enter %lld %lld %llu", &at_us, &until_us, &fence) != 3)
         fail_msg("%s said '%s'", p->name, line);
     if (until_us > at_us) {
-        look_for_others(r, p, at_us);
-        look_at_fence(r, p, fence);
+        look_for_others(r, p, at_us, until_us);
+        look_at_fence(r, p, at_us, fence);
     }
     if (r->quiet_us && at_us - r->quiet_us > r->v.longest_gap_us)
         r->v.longest_gap_us = at_us - r->quiet_us;
