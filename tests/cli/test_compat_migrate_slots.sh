@@ -35,6 +35,7 @@ expect 0 migrate init --keys 'jobs:*' --phase 1 --yes
 says 'is registered already'
 expect 0 migrate status
 says '^  old Java class: may run$'
+says '^  clients  0 connections last sent a command that tidelock never sends$' # its own are none of these
 
 # ---- Java is still there, at whichever master -----------------------------------------------------------------
 now_ms=$(($(date +%s) * 1000))

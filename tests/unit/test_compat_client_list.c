@@ -52,6 +52,8 @@ TEST(a_suspect_is_known_by_its_last_command_alone) {
     assert_false(client_may_be_ours(&row) || client_is_suspect(&row));
     row = first("addr=a:1 cmd=client|list");
     assert_true(client_may_be_ours(&row));
+    row = first("addr=a:1 cmd=cluster|slots");
+    assert_true(client_may_be_ours(&row));
 }
 
 TEST(a_connection_is_shown_by_what_is_known) {

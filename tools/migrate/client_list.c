@@ -50,9 +50,10 @@ static bool is_one(const char *word, const char *const *list) {
 
 bool client_may_be_ours(const client_row *row) {
     static const char *const ours[] = {
-        "eval",      "evalsha",     "time", "wait",   "auth",   "hello",      "select",
-        "subscribe", "unsubscribe", "ping", "info",   "client", "monitor",    "replconf",
-        "psync",     "sync",        "NULL", "script", "echo",   "psubscribe", NULL};
+        "eval",    "evalsha",    "time",        "wait", "auth",   "hello",
+        "select",  "subscribe",  "unsubscribe", "ping", "info",   "client",
+        "monitor", "replconf",   "psync",       "sync", "NULL",   "script",
+        "echo",    "psubscribe", "cluster",     "role", "asking", NULL};
     char head[sizeof row->command];
 
     (void)snprintf(head, sizeof head, "%s", row->command);

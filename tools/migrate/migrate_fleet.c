@@ -171,9 +171,14 @@ typedef struct {
     char is[MIGRATE_SLOT_TEXT_SIZE], text[MIGRATE_SLOT_TEXT_SIZE];
 } share;
 
+/* Behind the last GET comes a PING: a connection whose last command is GET would look like a legacy client's. */
 static size_t request_read(void *ctx, size_t i, tl_bytes *argv) {
     share *share = ctx;
 
+    if (i == share->count) {
+        argv[0] = TL_LITERAL("PING");
+        return 1;
+    }
     argv[0] = TL_LITERAL("GET");
     argv[1] = tl__bytes_of(migrate_slot_key(share->key, share->migration->name, share->slot[i]));
     return 2;
@@ -189,6 +194,8 @@ static void take_read(void *ctx, size_t i, const tl_reply *reply) {
     fleet_node *node = &share->fleet->node[share->node];
     bool wrong = reply->type == TL_REPLY_ERROR && tl__bytes_starts(reply->text, "WRONGTYPE");
 
+    if (i == share->count)
+        return;
     if (wrong)
         share->fleet->slot[share->slot[i]].phase = SLOT_ODD;
     else if (reply->type != TL_REPLY_ERROR)
@@ -228,13 +235,13 @@ static void take_write(void *ctx, size_t i, const tl_reply *reply) {
 static void *ask_share(void *ctx) {
     share *share = ctx;
     bool write = share->before != NULL;
-    link_many many = {.count = share->count,
+    link_many many = {.count = share->count + !write,
                       .request = write ? request_write : request_read,
                       .take = write ? take_write : take_read,
                       .ctx = share};
     fleet_node *node = &share->fleet->node[share->node];
 
-    if (many.count > 0 && !link_ask_many(&node->link, &many) && !node->message[0])
+    if (share->count > 0 && !link_ask_many(&node->link, &many) && !node->message[0])
         (void)snprintf(node->message, sizeof node->message, "%s", node->link.message);
     return NULL;
 }
