@@ -54,9 +54,10 @@ static tl_status act(tl_try *attempt, const tl_job *job, const tl_lease *lease,
                   job, event, out);
 }
 
+static const char late[] = "the reply with the phase came too late";
+
 /* Only the phase was read so far: whatever happened, no lock can have been acquired. */
 static tl_status was_read(tl_try *attempt, const tl_job *job, const tl_event *event, tl_out *out) {
-    static const char late[] = "the reply with the phase came too late";
     attempt->result.code = tl__phase_read(tl__namespace_for(&job->rules), attempt->asked, event,
                                           out);
     if (attempt->result.code)
@@ -102,7 +103,9 @@ static tl_status differs(tl_try *attempt, const tl_job *job, tl_bytes reads, con
         return TL_END;
     }
     tl__phase_keep(ns, believes, event, out);
-    if (++attempt->differed > DIFFERED_MAX || !tl__mono_before(event->now, attempt->until))
+    if (!tl__mono_before(event->now, attempt->until))
+        return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
+    if (++attempt->differed > DIFFERED_MAX)
         return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(often), out);
     return act_in_slot(attempt, job, believes, event, out);
 }

@@ -179,6 +179,17 @@ TEST(a_register_that_changes_again_and_again_is_no_lock) {
     assert_int_equal(known_epoch(&f), 4);
 }
 
+TEST(a_register_that_is_told_too_late_is_no_change) {
+    feed f;
+    ready(&f, TL_ACQUIRE);
+    (void)feed_start(&f);
+    feed_at(&f, UNTIL_MS);
+    assert_int_equal(answer_differs(&f, "1 1"), TL_END);
+    expect(&f, TL_EUNAVAILABLE, false);
+    assert_string_equal(f.out.message, "the reply with the phase came too late");
+    assert_int_equal(known_epoch(&f), 1);
+}
+
 TEST(a_register_that_cannot_be_read_is_no_lock) {
     static const char *const rows[] = {"1",
                                        "4 1",
