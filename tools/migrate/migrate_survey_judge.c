@@ -126,18 +126,20 @@ static void judge_beginning(survey *survey, const migrate_locks *locks) {
 }
 
 static void judge_step(survey *survey, int phase) {
-    if (phase < 0 || phase >= PHASES)
-        return;
-    migrate_judge(survey->view, phase, &survey->registered, NULL, &survey->phase[phase]);
-    if (phase >= PHASE_DRAIN && phase == migrate_next_phase(survey->view))
-        judge_commands(survey, &survey->phase[phase]);
-    survey->judged[phase] = true;
+    if (phase >= 0 && phase < PHASES) {
+        migrate_judge(survey->view, phase, &survey->registered, NULL, &survey->phase[phase]);
+        survey->judged[phase] = true;
+    }
 }
 
 /* The steps back and forward. In a cluster the latter may finish one to the present phase. */
 static void judge_steps(survey *survey) {
+    int next = migrate_next_phase(survey->view);
+
     judge_step(survey, migrate_former_phase(survey->view));
-    judge_step(survey, migrate_next_phase(survey->view));
+    judge_step(survey, next);
+    if (next >= PHASE_DRAIN && next < PHASES)
+        judge_commands(survey, &survey->phase[next]);
 }
 
 void survey_conclude(survey *survey) {
