@@ -31,7 +31,7 @@ for odd in "550e8400-e29b-41d4-a716-446655440000:$(($(server_ms) + 60000))" $(($
     expect_refused 'stands without a sidecar.*jobs:x \(ends in' migrate advance --yes
 done
 stamp jobs:x -60000
-expect_refused 'jobs:x \(ended [0-9.]+ s ago\): they are over: tidelock migrate sweep' migrate advance --yes
+expect_refused 'jobs:x \(ended [0-9.]+ s ago\): remove what has expired: tidelock migrate sweep' migrate advance --yes
 redis SET jobs:x true >/dev/null # which only one dialect has for a stamp
 expect_refused 'jobs:x \(has no end\)' migrate advance --yes --dialect rb-resque
 redis DEL jobs:x >/dev/null

@@ -33,6 +33,7 @@ at "$other" DEL "$other" >/dev/null
 all_in 1
 expect 0 migrate init --keys 'jobs:*' --phase 1 --yes
 says 'is registered already'
+refused 'registered differently by .*phase 1, keys jobs:\*: a phase is changed' migrate init --keys 'job:*' --phase 1 --yes
 expect 0 migrate status
 says '^  old Java class: may run$'
 says '^  clients  0 connections last sent a command that tidelock never sends$' # its own are none of these

@@ -272,7 +272,7 @@ TEST(stamps_that_are_over_are_to_be_swept) {
     migrate_locks l = with(info(TL_TIMESTAMP, false, -240000), &v);
     assert_int_equal(judged(&v, 2, &l, NULL), 1);
     HAS(b.item[0].who, "jobs:a (ended 240000 ms ago)");
-    HAS(b.item[0].todo, "they are over: tidelock migrate sweep --namespace ns");
+    HAS(b.item[0].todo, "remove what has expired: tidelock migrate sweep --namespace ns");
     l = with(info(TL_TIMESTAMP, false, 12000), &v);
     assert_int_equal(judged(&v, 2, &l, NULL), 1);
     HAS(b.item[0].who, "jobs:a (ends in 12000 ms)");

@@ -49,8 +49,9 @@ static const opt options[] = {
     {0, "force", OPT_FLAG, AT(force), NULL, "with --watch 0s: don't look for legacy clients at all",
      0, 0},
     {0, "wait", OPT_DURATION, AT(wait_ms), "D",
-     "advance, rollback: how long to wait for obstacles that end by themselves (three leases)", 0,
-     0},
+     "advance, rollback: how long to wait for obstacles that end by themselves (three leases; in a "
+     "cluster 90 s)",
+     0, 0},
     {0, "metrics", OPT_TEXT, AT(metrics), "FILE",
      "status: also replace FILE by metrics, for Prometheus' textfile collector", 0, 0},
     {0, "history", OPT_FLAG, AT(history), NULL, "status: also print all changes", 0, 0},

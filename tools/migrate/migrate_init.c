@@ -34,10 +34,10 @@ static int otherwise(const migrate_work *work) {
     return fail(
         STATUS_REFUSED,
         "migrate init: refused: namespace %s is already registered differently by %s: phase %d, "
-        "keys "
-        "%.100s, lease %s: a phase is changed by advance and rollback, keys in phase 0 and 1 by "
+        "keys %.100s%s%s: a phase is changed by advance and rollback, keys in phase 0 and 1 by "
         "init --again",
-        work->view.name, reg->by, reg->phase, reg->keys, show_ms(lease, reg->lease_ms));
+        work->view.name, reg->by, reg->phase, reg->keys, work->view.by_slots ? "" : ", lease ",
+        work->view.by_slots ? "" : show_ms(lease, reg->lease_ms));
 }
 
 /* May the register be made again with these values? The keys can change while no client writes

@@ -323,7 +323,7 @@ static void strays(const migrate_bunch *bunch, const char *ns, migrate_blockers 
         bunch->count == 1 ? "stamp stands" : "stamps stand", bunch->count == 1 ? "it" : "them");
     (void)migrate_bunch_list(blocker->who, bunch);
     if (bunch->over == bunch->count)
-        SAY(blocker->todo, "they are over: tidelock migrate sweep --namespace %s", ns);
+        SAY(blocker->todo, "remove what has expired: tidelock migrate sweep --namespace %s", ns);
     else
         SAY(blocker->todo,
             "end the clients that use these keys; once their stamps have expired, remove them: "
@@ -356,7 +356,7 @@ static void stamps(const migrate_locks *locks, const char *ns, bool by_slots,
         locks->own.count == 1 ? "stamp is" : "stamps are");
     (void)migrate_bunch_list(blocker->who, &locks->own);
     if (locks->own.over == locks->own.count)
-        SAY(blocker->todo, "they are over: tidelock migrate sweep --namespace %s", ns);
+        SAY(blocker->todo, "remove what has expired: tidelock migrate sweep --namespace %s", ns);
     else
         SAY(blocker->todo, "wait: each becomes a token when its holder renews it, or ends");
     blocker->passes = locks->own.over < locks->own.count;
