@@ -267,11 +267,11 @@ int __wrap_link_open(server_link *link, const server *where) {
     return 0;
 }
 
-bool __wrap_link_open_beside(server_link *link, const server_link *other, const char *host,
-                             uint16_t port, bool stranger);
-bool __wrap_link_open_beside(server_link *link, const server_link *other, const char *host,
-                             uint16_t port, bool stranger) {
-    (void)other, (void)port, (void)stranger;
+bool __wrap_link_open_same(server_link *link, const server_link *other, const char *host,
+                           uint16_t port);
+bool __wrap_link_open_same(server_link *link, const server_link *other, const char *host,
+                           uint16_t port) {
+    (void)other, (void)port;
     *link = (server_link){.conn = NULL};
     turn(link, host[7] - '0');
     return true;
