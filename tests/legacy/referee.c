@@ -458,7 +458,7 @@ static bool start(referee *r, bool (*is_one)(const post *)) {
 static void migrate(referee *r, const char *what) {
     static const char script[] =
         "o='--dialect java --legacy-ttl-min 1500ms --clock-skew-max 150ms --legacy-delay-max 75ms'; "
-        "phase=${2#*--phase }; done=\"\\\"phase\\\":${phase%% *},.*\\\"whole\\\":true},\\\"java\\\":\\\"(may|must not) run\\\"\"; "
+        "phase=${2#*--phase }; done=\"\\\"phase\\\":${phase%% *},.*\\\"whole\\\":true,.*\\\"java\\\":\\\"(may|must not) run\\\"\"; "
         "until \"$TIDELOCK\" --url \"$1\" migrate $2 --yes $o; do "
         "got=$?; [ $got = 77 ] || [ $got = \"$3\" ] || exit 1; "
         "\"$TIDELOCK\" --url \"$1\" migrate status --json | grep -Eq \"$done\" && break; "
