@@ -274,10 +274,21 @@ static bool is_double(const redisReply *reply) {
     return reply && reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "BUSYKEY");
 }
 
+/* For a moment after a failover, or on a busy machine, where nodes seem to fail. */
+static bool is_down(const redisReply *reply) {
+    return reply && reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "CLUSTERDOWN", 11) == 0;
+}
+
 void real_fleet_move_key(real_fleet *f, const char *key) {
     if (slot_of(key) != f->slot)
         real_fleet_fail("%s: its slot isn't open", key);
+    const int64_t start_ms = clock_ms();
     redisReply *reply = migrate(f, key, "");
+    while (is_down(reply)) {
+        freeReplyObject(reply);
+        real_fleet_nap(f, start_ms, "the cluster is up again");
+        reply = migrate(f, key, "");
+    }
     if (is_double(reply)) {
         f->doubles++;
         freeReplyObject(reply);
