@@ -381,13 +381,14 @@ static tl_status follow(tl_try *attempt, const tl_job *job, const tl_event *even
         "the key's slot is being moved: with quiet_ms no lock is granted until it has moved";
     static const char stamps[] = "the key's slot is being moved: a lock with a stamp can't be "
                                  "acquired until it has moved; wait, or finish the move";
-    static const char phases[] = "the key's slot is being moved: a lock that follows a phase can't "
-                                 "be acquired until it has moved; wait, or finish the move";
+    static const char follower[] =
+        "the key's slot is being moved: a lock that follows a phase can't be acquired until it has "
+        "moved; wait, or finish the move";
     bool open = event->failed.redirect == TL_ASK || event->failed.redirect == TL_TRY_AGAIN;
     bool takes = open && !attempt->alone && attempt->result.op == TL_ACQUIRE;
     if (GUARD(no_stamp_in_open_slot) && takes && job->rules.dialect)
         return tl__try_fail(attempt, TL_EUNAVAILABLE, false,
-                            job->rules.of ? TL_LITERAL(phases) : TL_LITERAL(stamps), out);
+                            job->rules.of ? TL_LITERAL(follower) : TL_LITERAL(stamps), out);
     if (GUARD(quiet_in_open_slot) && takes && job->acquire.quiet_ms > 0)
         return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(moving), out);
     tl_event start = {.kind = TL_START, .now = event->now, .server = event->server};

@@ -21,17 +21,19 @@ pages = re.split(r"(?m)^## ", open(guide + "/RUNBOOK.md").read())
 section = {p.splitlines()[0]: boxes(p) for p in pages}
 steps = [b for name, all in section.items() if name[:2] in ("0.", "1.", "2.", "3.", "4.", "5.") for b in all]
 end, gone = section["6. The end"]
+cluster, cluster_gone = section["In a Redis Cluster"]
 named = {"there": sum(steps, []), "end": end, "gone": gone, "back": sum(section["The way back"], []),
-         "sentinels": sum(section["With Sentinels"], []), "cluster": sum(section["In a Redis Cluster"], []),
+         "sentinels": sum(section["With Sentinels"], []), "cluster": cluster, "cluster_gone": cluster_gone,
          "lost": sum(section["When the server has lost the register"], [])}
 settings = {"export TIDELOCK_URL=": url, "NS=": "nights", "KEYS=": "'cron:[a-z]*'", "TRY=": "cron:tidelock-try", "WATCH=": "1s", "LEASE=": "1s"}
 def ours(line):
     for name, value in settings.items():
         line = name + value if line.startswith(name) else line
+    line = re.sub(r" +# .*", "", line)
     return line.replace("--monitor 1m", "--monitor 1s") + " --watch 1s" if line.startswith("tidelock migrate survey") else line
 for name, lines in named.items():
     open("%s/%s" % (work, name), "w").write("".join(ours(l) + "\n" for l in lines))
-for name, least in {"there": 14, "end": 3, "gone": 1, "back": 2, "sentinels": 3, "cluster": 4, "lost": 2}.items():
+for name, least in {"there": 14, "end": 3, "gone": 1, "back": 2, "sentinels": 3, "cluster": 8, "cluster_gone": 3, "lost": 2}.items():
     assert len(named[name]) >= least, name
 # what the reader is told to set is there to be set, and what is used has been set
 assert {n.split()[-1] for n in settings} <= {l.split("=")[0].split()[-1] + "=" for l in named["there"][:6]}
@@ -154,4 +156,20 @@ while IFS= read -r line; do
 done <"$work/cluster"
 grep -q '^namespace .*: phase 2 (drain) -> 3 (token), epoch 3, in all 16384 slots$' "$out" || fail "not led to tokens: $(cat "$out")"
 [[ $(redis-cli -c -p "$node" EXISTS cron:old) == 0 ]] || fail "what Java left in the cluster is still there"
+mapfile -t ports < <(ports_of "$url")
+masters=()
+for p in "${ports[@]}"; do [[ $(redis-cli -p "$p" ROLE | head -n 1) != master ]] || masters+=("$p"); done
+redis-cli() { # the addresses of the page are those of the masters
+    local words=() word
+    for word in "$@"; do
+        if [[ $word =~ ^10\.0\.0\.([567])$ ]]; then words+=(127.0.0.1 -p "${masters[BASH_REMATCH[1] - 5]}"); else words+=("$word"); fi
+    done
+    command redis-cli "${words[@]}"
+}
+(($(redis-cli -h 10.0.0.6 --scan --pattern 'tidelock:phase:*' | wc -l) > 5000)) || fail "no registers in the cluster"
+eval "$(<"$work/cluster_gone")" >"$out" 2>"$err" </dev/null || fail "the end in a cluster: $(cat "$out")"
+for host in 10.0.0.{5,6,7}; do
+    [[ -z $(redis-cli -h $host --scan --pattern 'tidelock:phase:*') ]] || fail "of the registers there is left: $(cat "$out")"
+done
+unset -f redis-cli
 TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo stop 2>"$err" || fail "the cluster isn't ended"

@@ -208,7 +208,7 @@ TEST(permissions_for_phases_are_others_in_a_cluster) {
     facts.key = "jobs:1";
     deny("HGETALL", NULL, NO_KEY);
     advises(says_only("permissions", DOCTOR_DANGER, "HGETALL: " NO_KEY),
-            "`tidelock doctor --acl locker --protocol auto KEY` prints");
+            "this command prints them with --acl locker KEY");
     static const struct {
         const char *name, *sub;
         bool alone, in_cluster;

@@ -247,8 +247,7 @@ static void denied(const doctor_facts *facts, doctor_report *report, int i) {
     } else if (of_key && (command->who & (DOCTOR_LEASE | DOCTOR_SLOT))) {
         doctor_why(report, "%s", command->without);
         doctor_fix(report,
-                   "give %s the keys of the phase, which `tidelock doctor --acl %s --protocol auto "
-                   "KEY` prints",
+                   "give %s the keys of the phase; this command prints them with --acl %s KEY",
                    facts->user, facts->user);
     } else if (of_key) {
         doctor_why(report, "%s", command->without);
