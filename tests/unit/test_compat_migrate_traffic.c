@@ -246,6 +246,21 @@ TEST(the_list_is_read_at_once_for_a_straggler) {
     assert_int_equal(lists, 1);
 }
 
+/* What came before it was seen by nobody. */
+TEST(monitor_that_begins_in_doubt_does_not_stand_for_the_whole_watch) {
+    migrate_link m = {.link.endpoint = {.host = "127.0.0.1", .port = 1}}; /* where nobody listens */
+    migrate_traffic seen;
+    migrate_watch w = begun(&m, &seen);
+    w.doubt_ms = 1000;
+    w.throughout = true;
+    assert_true(migrate_watch_look(&w));
+    assert_true(w.throughout);
+    counts = COUNTS("6");
+    assert_true(migrate_watch_look(&w));
+    assert_string_not_equal(seen.monitor_why, "");
+    assert_false(w.throughout);
+}
+
 /* The same number of calls as before may be as many again. */
 TEST(counts_that_were_reset_prove_nothing) {
     migrate_link m = {.replicas = 0};
