@@ -333,8 +333,8 @@ static int read_anew(migrate_link *migration) {
 typedef struct {
     fleet_node *node;
     unsigned ups;
-    char *
-        nodes; /* CLUSTER NODES; NULL: it hasn't replied, or by a new connection, behind which may be another node */
+    /* CLUSTER NODES; NULL: it hasn't replied, or by a new connection, behind which may be another node */
+    char *nodes;
 } glance;
 
 static bool take_nodes(void *ctx, const tl_reply *reply) {

@@ -9,8 +9,8 @@
 #include "ground/guard.h"
 #include "migrate/migrate_fleet.h"
 
-#define CLOCKS_US                                                                                  \
-    2000000 /* so far may a server's clock be ahead of that of the host that wrote the registers */
+/* So far may a server's clock be ahead of that of the host that wrote the registers. */
+#define CLOCKS_US 2000000
 
 typedef struct migrate_fleet fleet;
 
