@@ -34,7 +34,7 @@ static inline int64_t tl__slice_ns(tl_mono now, tl_mono by) {
     return left < 0 ? 0 : left < most ? left : most;
 }
 
-/** The value of CLOCK_MONOTONIC `ns` from now, at most a slice: for pthread_cond_clockwait alone. */
+/** The value of CLOCK_MONOTONIC `ns` from now, at most a slice: for pthread_cond_timedwait alone. */
 struct timespec tl__monotonic_in(int64_t ns);
 
 static inline int64_t tl__add_sat(int64_t a, int64_t b) {

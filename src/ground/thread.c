@@ -75,7 +75,11 @@ void tl__mutex_unlock(tl_mutex *mutex) {
 }
 
 void tl__cond_init(tl_cond *cond) {
-    (void)pthread_cond_init(&cond->system, NULL);
+    pthread_condattr_t by_monotonic;
+    (void)pthread_condattr_init(&by_monotonic);
+    (void)pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&cond->system, &by_monotonic);
+    (void)pthread_condattr_destroy(&by_monotonic);
 }
 
 void tl__cond_end(tl_cond *cond) {
@@ -91,7 +95,7 @@ bool tl__cond_wait_by(tl_cond *cond, tl_mutex *mutex, tl_mono by) {
     if (slice == 0)
         return false;
     struct timespec until = tl__monotonic_in(slice);
-    (void)pthread_cond_clockwait(&cond->system, &mutex->system, CLOCK_MONOTONIC, &until);
+    (void)pthread_cond_timedwait(&cond->system, &mutex->system, &until);
     return true;
 }
 

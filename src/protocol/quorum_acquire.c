@@ -397,7 +397,7 @@ static tl_status busy(tl_quorum_acquisition *acquisition, const tl_event *event,
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* Fewer than a majority of the servers can be asked. */
-static tl_status unreachable(tl_quorum_acquisition *acquisition, const tl_event *event,
+static tl_status no_majority(tl_quorum_acquisition *acquisition, const tl_event *event,
                              tl_out *out) {
     if (tl__quorum_bits(acquisition->denied) > acquisition->count - majority(acquisition))
         return give_up(acquisition, event, acquisition->why, out);
@@ -478,7 +478,7 @@ static tl_status count(tl_quorum_acquisition *acquisition, const tl_event *event
     if (over || hopeless) {
         tl_status status = tl__quorum_bits(acquisition->replied) >= q
                                ? busy(acquisition, event, out)
-                               : unreachable(acquisition, event, out);
+                               : no_majority(acquisition, event, out);
         return status == TL_GO ? go_on(acquisition, event, out) : status;
     }
     if (tl__quorum_bits(acquisition->replied) >= q && !acquisition->raising)

@@ -259,7 +259,7 @@ typedef struct {
 } sleeper;
 
 static tl_mutex sleepers_mutex = {PTHREAD_MUTEX_INITIALIZER};
-static tl_cond sleepers_change = {PTHREAD_COND_INITIALIZER};
+static tl_cond sleepers_change;
 
 static void tell_sleeper(bool *what) {
     tl__mutex_lock(&sleepers_mutex);
@@ -292,6 +292,10 @@ static void *sleep_in_queue(void *ctx) {
 
 static pthread_t put_to_sleep(sleeper *s, int64_t wait_ms) {
     pthread_t thread;
+    static bool ready;
+    if (!ready)
+        tl__cond_init(&sleepers_change);
+    ready = true;
     *s = (sleeper){.place = place_on("k"), .wait_ms = wait_ms};
     s->turn = (tl_turn){.ttl_ms = TTL_MS, .on_turn = call_sleeper};
     assert_int_equal(pthread_create(&thread, NULL, sleep_in_queue, s), 0);

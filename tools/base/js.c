@@ -237,5 +237,7 @@ bool js_thousandths(const json_t *value, int64_t *ret) {
     if (!json_is_real(value) || fabs(real) > (double)INT64_MAX / 1001)
         return false;
     *ret = whole == real ? (int64_t)whole * 1000 : llround(real * 1000);
-    return whole == real || !GUARD(json_edge_exact) || (double)*ret / 1000 == real;
+    /* stored, since an x87 would compare more digits than a double has */
+    volatile double again = (double)*ret / 1000;
+    return whole == real || !GUARD(json_edge_exact) || again == real;
 }

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "ground/clock.h"
