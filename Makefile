@@ -140,7 +140,7 @@ TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1) \
-    $(if $(SAN)$(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
+    $(if $(SAN)$(filter -O0,$(CFLAGS))$(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
 WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS) $(JSON_CPPFLAGS)
 ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now

@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,6 +22,13 @@ static int on_loopback(const struct sockaddr *to, socklen_t size) {
            ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
+/* A client may connect a socket twice, as to learn how that went. */
+static bool is_bound(int fd) {
+    struct sockaddr_in in = {.sin_port = 0};
+    socklen_t size = sizeof in;
+    return getsockname(fd, (struct sockaddr *)(void *)&in, &size) == 0 && in.sin_addr.s_addr != INADDR_ANY;
+}
+
 /* The port is chosen when it connects: one that is used to another place may be used again. */
 static int bind_to(int fd, unsigned last) {
     const int on = 1;
@@ -34,7 +42,7 @@ static int bind_to(int fd, unsigned last) {
 int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size) {
     const struct sockaddr *to = address.__sockaddr__;
     unsigned last = atomic_load(&from);
-    if (last != 1 && on_loopback(to, size) && bind_to(fd, last) != 0)
+    if (last != 1 && on_loopback(to, size) && !is_bound(fd) && bind_to(fd, last) != 0)
         return -1;
     return (int)syscall(SYS_connect, fd, to, size);
 }
