@@ -50,6 +50,7 @@ Q := $(if $(filter 1,$(V)),,@)
 say = $(if $(filter 1,$(V)),@:,@printf '  %-5s %s\n' $(1))
 comma := ,
 space := $(subst ,, )
+OBJCOPY ?= objcopy
 
 # ---- what to build ------------------------------------------------------------------------
 COMPAT_ON := $(if $(filter 0,$(COMPAT)),,$(wildcard compat))
@@ -261,6 +262,14 @@ $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
+# The archive that is installed shows the same names as the shared library: it has one object, whose other names are local.
+$(BUILD)/install/libtidelock.a: $(BUILD)/libtidelock.a
+	$(call say,AR $@)
+	@mkdir -p $(@D)
+	$(Q)if [ -n "$(SAN)$(findstring -flto,$(CFLAGS))" ]; then cp $< $@; exit; fi; rm -f $@; \
+	$(CC) -r -nostdlib -Wl,--whole-archive $< -o $(@D)/tidelock.o && \
+	$(OBJCOPY) --wildcard --keep-global-symbol='tl_[a-z]*' $(@D)/tidelock.o && $(AR) rcs $@ $(@D)/tidelock.o
+
 link = $(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -pie $(filter %.o %.a,$^) $(1) $(DEP_LIBS) -o $@
 $(BUILD)/tidelock: $(call obj,$(TOOL_SRC)) $(BUILD)/libtidelock.a $(BUILD)/list
 	$(call say,LD $@)
@@ -465,10 +474,10 @@ bench-readme:
 
 # ---- install ------------------------------------------------------------------------------
 D = $(DESTDIR)
-install: all
+install: all $(BUILD)/install/libtidelock.a
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(MANDIR)/man7
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
-	$(Q)install -m 644 $(BUILD)/libtidelock.a $(D)$(LIBDIR)/
+	$(Q)install -m 644 $(BUILD)/install/libtidelock.a $(D)$(LIBDIR)/
 	$(Q)install -m 755 $(BUILD)/$(SONAME) $(D)$(LIBDIR)/libtidelock.so.$(VERSION)
 	$(Q)ln -sf libtidelock.so.$(VERSION) $(D)$(LIBDIR)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
@@ -476,6 +485,11 @@ install: all
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
 	    -e 's|@LIBS@|$(strip $(DEP_LIBS))|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
+	$(Q)install -d $(D)$(LIBDIR)/cmake/tidelock
+	$(Q)for f in tidelockConfig tidelockConfigVersion; do sed -e 's|@VERSION@|$(VERSION)|g; s|@SONAME@|$(SONAME)|' \
+	    -e 's|@LIBS@|$(subst $(space),;,$(strip $(DEP_LIBS)))|; s|@POINTER@|$(shell echo __SIZEOF_POINTER__ | $(CC) -E -P -)|g' \
+	    -e "s|@INCLUDE@|$$(realpath -m --relative-to=$(LIBDIR) $(PREFIX)/include)|" \
+	    src/$$f.cmake.in >$(D)$(LIBDIR)/cmake/tidelock/$$f.cmake; done
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
 	$(Q)install -d $(D)$(DOCDIR)/monitoring && install -m 644 tools/monitoring/* $(D)$(DOCDIR)/monitoring/
@@ -491,11 +505,14 @@ install: all
 	$(Q)install -m 644 $(BUILD)/completion/tidelock.fish $(D)$(FISHCOMP)/tidelock.fish
 	@[ -n "$(D)" ] || [ "$$(id -u)" != 0 ] || ldconfig 2>/dev/null || :
 uninstall:
-	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR)
+	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR) $(D)$(LIBDIR)/cmake/tidelock
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
 	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man7/tidelock*.7 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
 	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
 	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(JAVADIR)/tidelock.jar $(D)$(UNITDIR)/tidelock-agent.service
+	$(Q)for dir in include $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(LIBDIR)/cmake $(LIBDIR)/pkgconfig $(BINDIR) $(UNITDIR) \
+	    $(MANDIR)/man1 $(MANDIR)/man3 $(MANDIR)/man7 $(dir $(DOCDIR)) $(BASHCOMP) $(ZSHCOMP) $(FISHCOMP) $(JAVADIR))); do \
+	    $(if $(filter /usr /usr/local,$(PREFIX)),: what others have there stays,(cd $(D)$(PREFIX) && rmdir -p $$dir) 2>/dev/null) || :; done
 deb-run: ; @tools/packaging/deb.sh build/deb
 clean: ; $(Q)rm -rf build
 FORCE:

@@ -30,6 +30,12 @@ fi
 [[ $(pkg-config --static --libs tidelock) == *jansson* ]] || fail "tidelock.pc doesn't name jansson"
 [[ $(pkg-config --cflags tidelock) != *@(hiredis|uuid)* ]] || fail "its users get other headers' directories: $(pkg-config --cflags tidelock)"
 
+# Both libraries show the names of the public headers alone.
+if [[ -z ${SAN:-} ]]; then
+    hidden=$(nm -g --defined-only "$root$prefix/lib/libtidelock.a" | awk 'NF == 3 && $3 !~ /^tl_[a-z]/ {print $3}')
+    [[ -z $hidden ]] || fail "names of its own in libtidelock.a: $hidden"
+fi
+
 flags=(-Wall -Wextra -Werror -g)
 if [[ -n ${SAN:-} ]]; then flags+=("-fsanitize=$SAN"); fi
 
@@ -139,3 +145,10 @@ if [[ ${SAN:-} != *thread* ]]; then # their own code is not built for it
     loop event libevent libevent-dev
     loop glib glib-2.0 libglib2.0-dev
 fi
+
+# What was installed is gone, and nothing else.
+touch "$root$prefix/share/others"
+env -u COMPAT make -C "$here" -s --no-print-directory uninstall DESTDIR="$root" PREFIX=$prefix "${variant[@]}" >"$out" 2>"$err" ||
+    fail "make uninstall: $(cat "$err")"
+left=$(cd "$root$prefix" && find . -mindepth 1 | sort | tr '\n' ' ')
+[[ $left == './share ./share/others ' ]] || fail "make uninstall leaves $left"
