@@ -492,6 +492,7 @@ install: all $(BUILD)/install/libtidelock.a
 	    src/$$f.cmake.in >$(D)$(LIBDIR)/cmake/tidelock/$$f.cmake; done
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
+	$(Q)install -d $(D)$(DOCDIR)/examples/python && install -m 644 tools/examples/python/*.py $(D)$(DOCDIR)/examples/python/
 	$(Q)install -d $(D)$(DOCDIR)/monitoring && install -m 644 tools/monitoring/* $(D)$(DOCDIR)/monitoring/
 	$(Q)$(if $(COMPAT_ON),install -m 644 compat/MIGRATION.md compat/RUNBOOK.md $(D)$(DOCDIR)/,:)
 	$(Q)$(if $(JAVA_SRC),install -d $(D)$(DOCDIR)/java/examples && install -m 644 compat/java/README.md $(D)$(DOCDIR)/java/,:)

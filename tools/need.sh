@@ -46,6 +46,8 @@ check  jq               cmd:jq
 check  openssl          cmd:openssl
 check  python3-redis    python:redis
 check  python3-yaml     python:yaml
+check  python3-cffi     python:cffi
+check  cmake            cmd:cmake
 etcd   etcd-server      cmd:etcd
 etcd   etcd-client      cmd:etcdctl
 check  default-jdk-headless cmd:javac

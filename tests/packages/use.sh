@@ -27,7 +27,7 @@ for example in simple blocking threads epoll; do
     gcc -Wall -Wextra -Werror "/usr/share/doc/tidelock/examples/$example.c" -o /tmp/$example $flags -pthread || fail "$example doesn't build"
     timeout 60 /tmp/$example "$TIDELOCK_URL" "example:$example" >/tmp/said || fail "$example: $(cat /tmp/said)"
 done
-[[ $(find /usr/share/doc/tidelock/examples -type f | grep -vc '\.c$\|\.cpp$') == 0 ]] || fail "not to be compiled: $(ls /usr/share/doc/tidelock/examples)"
+[[ $(find /usr/share/doc/tidelock/examples -type f | grep -vc '\.c$\|\.cpp$\|\.py$') == 0 ]] || fail "not to be compiled: $(ls /usr/share/doc/tidelock/examples)"
 ldd /tmp/simple | grep -q '/libtidelock.so.0 ' || fail "a program doesn't find the library"
 # shellcheck disable=SC2046
 gcc /usr/share/doc/tidelock/examples/simple.c -o /tmp/static -Wl,-Bstatic -ltidelock -Wl,-Bdynamic \
