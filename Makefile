@@ -321,13 +321,13 @@ $(BUILD)/tests/legacy/test_%: $(BUILD)/obj/tests/legacy/test_%.o $(BUILD)/tests/
 	$(call say,LD $@)
 	@mkdir -p $(@D)
 	$(call link,$(TEST_LIBS))
-# With -fsanitize=fuzzer the runtime brings main(); otherwise replay.c does, which must be named
+# With -fsanitize=fuzzer the runtime brings main(), with FUZZER= that library; otherwise replay.c does, which must be named
 # somewhere else too, else the rule above is preferred as long as its object isn't there yet.
 $(BUILD)/obj/tests/fuzz/replay.o: tests/fuzz/replay.c
-$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/obj/tests/fuzz/replay.o) $(TEST_LIB)
+$(BUILD)/tests/fuzz/fuzz_%: $(BUILD)/obj/tests/fuzz/fuzz_%.o $(if $(FUZZER)$(findstring fuzzer,$(SAN)),,$(BUILD)/obj/tests/fuzz/replay.o) $(TEST_LIB)
 	$(call say,LD $@)
 	@mkdir -p $(@D)
-	$(call link,$(TEST_LIBS))
+	$(call link,$(FUZZER) $(TEST_LIBS))
 # The same with guards that TL_WITHOUT removes (src/ground/guard.h): for tests/guards.sh alone.
 GUARDED := $(BUILD)/guarded
 gobj     = $(patsubst %.c,$(GUARDED)/obj/%.o,$(1))
