@@ -135,6 +135,10 @@ HAVE_HTTP2 := $(if $(HAVE_JSON),$(if $(filter 0,$(HTTP2)),,$(filter nghttp2,$(HA
 DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--libs,openssl,-lssl -lcrypto)) \
             $(if $(HAVE_JSON),$(call pc,--libs,jansson,-ljansson)) $(if $(HAVE_HTTP2),$(call pc,--libs,libnghttp2,-lnghttp2)) \
             $(call pc,--libs,uuid,-luuid) -pthread -ldl -lm
+# What a program needs that links the archive: also what the archives of these libraries need in turn.
+REQUIRES  = $(filter hiredis uuid $(if $(HAVE_TLS),openssl) $(if $(HAVE_JSON),jansson) $(if $(HAVE_HTTP2),libnghttp2),$(PKG))
+STATIC_LIBS = $(strip $(if $(REQUIRES),$(shell pkg-config --static --libs $(REQUIRES))) \
+              $(filter-out $(if $(REQUIRES),$(shell pkg-config --libs $(REQUIRES))),$(DEP_LIBS)))
 TOOL_LIBS = $(call pc,--libs,jansson,-ljansson)
 TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
@@ -483,11 +487,11 @@ install: all $(BUILD)/install/libtidelock.a
 	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
-	    -e 's|@LIBS@|$(strip $(DEP_LIBS))|' \
+	    -e 's|@LIBS@|$(STATIC_LIBS)|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(LIBDIR)/cmake/tidelock
 	$(Q)for f in tidelockConfig tidelockConfigVersion; do sed -e 's|@VERSION@|$(VERSION)|g; s|@SONAME@|$(SONAME)|' \
-	    -e 's|@LIBS@|$(subst $(space),;,$(strip $(DEP_LIBS)))|; s|@POINTER@|$(shell echo __SIZEOF_POINTER__ | $(CC) -E -P -)|g' \
+	    -e 's|@LIBS@|$(subst $(space),;,$(STATIC_LIBS))|; s|@POINTER@|$(shell echo __SIZEOF_POINTER__ | $(CC) -E -P -)|g' \
 	    -e "s|@INCLUDE@|$$(realpath -m --relative-to=$(LIBDIR) $(PREFIX)/include)|" \
 	    src/$$f.cmake.in >$(D)$(LIBDIR)/cmake/tidelock/$$f.cmake; done
 	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
