@@ -25,6 +25,7 @@
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
 #   make deb                   Debian packages in build/deb
 #   make check-packages        build, install, use and purge them in chroots of Debian (SUITES="bookworm trixie")
+#   make release KEY=          the source archive, an SBOM and signed checksums, in build/release
 #
 # Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  HTTP2=0  CFLAGS  LDFLAGS
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
@@ -157,7 +158,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run docs docs-run \
-        format java install uninstall deb deb-run check-packages clean FORCE
+        format java install uninstall deb deb-run check-packages release clean FORCE
 
 all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
@@ -204,6 +205,9 @@ deb: ; $(NEED) deb
 check-packages:
 	@tools/need.sh packages
 	@SUITES='$(SUITES)' tests/packages/run.sh
+release:
+	@tools/need.sh packages
+	@KEY='$(KEY)' CHECK='$(CHECK)' tools/packaging/release.sh
 abi: ; $(NEED) build
 	$(AGAIN) abi-run
 abi-record: ; $(NEED) build
@@ -211,7 +215,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-all check-flaky check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-all check-flaky check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages release clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
