@@ -126,7 +126,7 @@ HAS    := $(shell printf 'cc\n$(call have,hiredis/hiredis.h,hiredis)$(call have,
 # Each step of a machine clears and copies structs of some hundred bytes. gcc for x86 does that by string instructions,
 # which take longer to start than to work.
 BY_LOOP := vector_loop:1024:noalign$(comma)libcall:-1:noalign
-CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation \
+CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation -Wno-psabi \
             -mmemset-strategy=$(BY_LOOP) -mmemcpy-strategy=$(BY_LOOP); do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
 HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
@@ -145,7 +145,7 @@ TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings -Werror $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-ALL_CPPFLAGS := -D_GNU_SOURCE $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1) \
+ALL_CPPFLAGS := -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS))$(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
 WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS) $(JSON_CPPFLAGS)
@@ -275,7 +275,7 @@ $(BUILD)/install/libtidelock.a: $(BUILD)/libtidelock.a
 	$(call say,AR $@)
 	@mkdir -p $(@D)
 	$(Q)if [ -n "$(SAN)$(findstring -flto,$(CFLAGS))" ]; then cp $< $@; exit; fi; rm -f $@; \
-	$(CC) -r -nostdlib -Wl,--whole-archive $< -o $(@D)/tidelock.o && \
+	$(CC) -r -nostdlib -Wl,--force-group-allocation,--whole-archive $< -o $(@D)/tidelock.o && \
 	$(OBJCOPY) --wildcard --keep-global-symbol='tl_[a-z]*' $(@D)/tidelock.o && $(AR) rcs $@ $(@D)/tidelock.o
 
 link = $(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -pie $(filter %.o %.a,$^) $(1) $(DEP_LIBS) -o $@

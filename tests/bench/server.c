@@ -2,6 +2,7 @@
  * The server, where it and we run, and the way between the two. It must never touch a server that it
  * did not start.
  */
+#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
 #include <errno.h>
 #include <dirent.h>
 #include <sched.h>

@@ -134,7 +134,7 @@ static void use_up_threads(pthread_attr_t *ret_had) {
     pthread_attr_t huge;
     assert_int_equal(pthread_getattr_default_np(ret_had), 0);
     assert_int_equal(pthread_attr_init(&huge), 0);
-    assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 60), 0);
+    assert_int_equal(pthread_attr_setstacksize(&huge, SIZE_MAX / 16 * 15), 0);
     assert_int_equal(pthread_setattr_default_np(&huge), 0);
     (void)pthread_attr_destroy(&huge);
 }

@@ -148,7 +148,7 @@ TEST(what_java_holds_is_not_had_until_it_is_released) {
 static int64_t wall_ms(void) {
     struct timespec t;
     (void)clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 TEST(the_key_holds_what_java_writes) {

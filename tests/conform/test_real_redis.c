@@ -1,6 +1,7 @@
 /*
  * The helper that runs a private redis-server: it starts, dies, freezes and comes back.
  */
+#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -14,7 +14,7 @@ legacy_lock legacy_lock_on(redisContext *context) {
 static int64_t current_time_ms(const legacy_lock *l) {
     struct timespec t;
     (void)clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000 + l->ahead_ms;
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + l->ahead_ms;
 }
 
 /* What Long.parseLong takes; false: it throws. */

@@ -15,6 +15,12 @@ void names_as(names_answer answer) {
     atomic_store(&present, answer);
 }
 
+int names_of_loopback(const char *host, const char *service, const struct addrinfo *hints,
+                      struct addrinfo **ret) {
+    (void)host;
+    return getaddrinfo("127.0.0.1", service, hints, ret);
+}
+
 int tl__names_ask(const char *host, const char *service, const struct addrinfo *hints,
                   struct addrinfo **ret) {
     bool is_number = hints->ai_flags & AI_NUMERICHOST;

@@ -11,3 +11,7 @@ typedef int (*names_answer)(const char *host, const char *service, const struct 
 /** From now on names (not numeric addresses) are asked of this, in any thread; NULL: of the real resolver, as before the first call.
  *  What it returns is freed by freeaddrinfo. */
 void names_as(names_answer answer);
+
+/** An answer for names_as: each name is 127.0.0.1's, whether or not this machine has an /etc/hosts. */
+int names_of_loopback(const char *host, const char *service, const struct addrinfo *hints,
+                      struct addrinfo **ret);

@@ -2,6 +2,7 @@
  * Starts, stops and torments a private redis-server for a test. It never touches a server that it
  * did not start, nor port 6379.
  */
+#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
 #include "real_redis.h"
 
 #include "ports.h"

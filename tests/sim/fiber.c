@@ -107,10 +107,10 @@ static ucontext_t *context_of(sim_fiber *f) {
 }
 
 void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
-    ucontext_t *c = context_of(f);
     // cppcheck-suppress getcontextCalled
-    if (getcontext(c) != 0)
+    if (getcontext(context_of(f)) != 0)
         abort();
+    ucontext_t *c = f->more;
     c->uc_stack.ss_sp = f->stack + 4096;
     c->uc_stack.ss_size = STACK_SIZE - 4096;
     // cppcheck-suppress makecontextCalled

@@ -3,6 +3,7 @@
  * that was built for another server.
  */
 #include "conn_world.h"
+#include "names_as.h"
 
 #define ROLE_ASKED "*1\r\n$4\r\nROLE\r\n"
 #define MASTER "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"
@@ -27,7 +28,8 @@ static void open_site(site_world *s) {
     world_open_with(&s->w, "", "", (tl_conn_limits){.connect_ms = CONNECT_MS, .site = &s->site});
     (void)snprintf(url, sizeof url, "redis://127.0.0.1:%u", (unsigned)s->w.peer.port);
     assert_int_equal(tl__endpoint_parse(&s->first, NULL, url, NULL), TL_OK);
-    (void)snprintf(url, sizeof url, "redis://localhost:%u", (unsigned)s->w.peer.port);
+    names_as(names_of_loopback);
+    (void)snprintf(url, sizeof url, "redis://also.test:%u", (unsigned)s->w.peer.port);
     assert_int_equal(tl__endpoint_parse(&s->second, NULL, url, NULL), TL_OK);
 }
 

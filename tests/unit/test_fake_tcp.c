@@ -1,6 +1,7 @@
 /*
  * The fake server behind a socket: hiredis talks to it, and each fault happens as asked for.
  */
+#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

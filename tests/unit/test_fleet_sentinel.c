@@ -9,6 +9,7 @@
 
 #include "client/client.h"
 #include "fake_resp.h"
+#include "names_as.h"
 #include "peer.h"
 
 #define CONNS 16
@@ -97,6 +98,7 @@ static tl_site *site(void) {
 static void open_client(const char *hosts) {
     char url[128];
     const tl_client_options options = TL_CLIENT_OPTIONS(.url = url);
+    names_as(names_of_loopback);
     (void)snprintf(url, sizeof url, hosts, sentinel.at.port, sentinel.at.port);
     assert_int_equal(tl_client_open(&options, &client, NULL), TL_OK);
 }
@@ -170,7 +172,7 @@ static void two_places(bool mute_run, bool mute_id, const char *words) {
     sentinel.mute_run = mute_run;
     sentinel.mute_id = mute_id;
     sentinel.others = 1; /* of two both are the majority */
-    open_client("redis+sentinel://127.0.0.1:%d,localhost:%d/m");
+    open_client("redis+sentinel://127.0.0.1:%d,also.test:%d/m");
     do {
         (void)tl__site_is_named(site(), began);
         turn(began);
@@ -191,7 +193,7 @@ TEST(one_by_two_addresses_is_one_by_its_id) {
 TEST(those_that_do_not_say_who_they_are_count_while_there_are_no_more_places) {
     sentinel.mute_run = sentinel.mute_id = true;
     sentinel.others = 1;
-    open_client("redis+sentinel://127.0.0.1:%d,localhost:%d/m");
+    open_client("redis+sentinel://127.0.0.1:%d,also.test:%d/m");
     await_named();
 }
 
@@ -199,7 +201,7 @@ TEST(with_more_places_than_sentinels_they_do_not) {
     char said[TL_SITE_MESSAGE_SIZE];
     tl_mono began = tl__mono_now();
     sentinel.mute_run = sentinel.mute_id = true;
-    open_client("redis+sentinel://127.0.0.1:%d,localhost:%d/m");
+    open_client("redis+sentinel://127.0.0.1:%d,also.test:%d/m");
     do {
         (void)tl__site_is_named(site(), began);
         turn(began);

@@ -2,6 +2,7 @@
  * hiredis, used as a program without tidelock would use it. It is only for comparison: after a failed
  * request it is not used again.
  */
+#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
 #include "bench/bench_bare.h"
 
 #include <hiredis/hiredis.h>
