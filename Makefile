@@ -19,6 +19,7 @@
 #   make bench-readme          print tests/bench/RESULTS.md and the pictures beside it from the last bench and bench-peers
 #   make bench-peers           the waiting beside other libraries' locks (PEERS="redislock java" REGIME= ROUNDS=)
 #   make java                  the class for Java services that follow a migration: build/tidelock-java.jar
+#   make demo-svg              play the demo and draw tools/docs/demo.svg from it, where more than figures has changed
 #   make docs                  all pages as a static HTML site in build/docs, with a search
 #   make format                lay the sources out as lint wants them
 #   make abi | abi-record      compare what programs rely on with tests/lint/abi.txt; write what is new into it
@@ -156,7 +157,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run sim sim-run model model-run \
+.PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run demo-svg demo-svg-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run docs docs-run \
         format java install uninstall deb deb-run check-packages release clean FORCE
 
@@ -179,6 +180,8 @@ check-servers: ; $(NEED) check
 demo: ; $(NEED) demo
 	$(NEED) --try etcd
 	$(AGAIN) demo-run
+demo-svg: ; $(NEED) demo etcd
+	$(AGAIN) demo-svg-run
 lint: ; $(NEED) build lint
 	$(AGAIN) lint-run
 docs: ; $(NEED) docs
@@ -215,7 +218,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-all check-flaky check-servers demo lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages release clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-all check-flaky check-servers demo demo-svg lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages release clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif
@@ -446,6 +449,10 @@ check-servers-run: all progs
 demo-run: all $(BUILD)/examples/in_line
 	@if [ -x tools/demo.sh ]; then BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock tools/demo.sh; else \
 	    echo 'make demo: there is no tools/demo.sh yet'; fi
+# In a namespace of its own, so that the picture has no name of this host.
+demo-svg-run: all $(BUILD)/examples/in_line
+	@BUILD=$(BUILD) TIDELOCK=$(BUILD)/tidelock unshare --map-root-user --uts sh -c \
+	    'hostname host1 && exec tools/docs/cast.py tools/docs/demo.svg tools/demo.sh'
 lint-run: $(GEN)/scripts.inc $(GEN)/scripts_without.inc $(BUILD)/libtidelock.a tool
 	@DEEP=$(DEEP) GEN=$(GEN) BUILD=$(BUILD) LUA_CPPFLAGS='$(LUA_CPPFLAGS)' CPPFLAGS='$(CPPFLAGS) $(DEP_CPPFLAGS) $(JSON_CPPFLAGS) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1)' JOBS=$(JOBS) tests/lint/run.sh
 abi = @CC='$(CC)' COMPAT=$(if $(COMPAT_ON),1,0) BREAKING=$(BREAKING) tests/lint/abi.sh $(1) . $(BUILD)/libtidelock.so tests/lint/abi.txt

@@ -86,6 +86,7 @@ beside=$!
 set +m
 
 step 'check' make check
+step 'demo' make demo
 if [[ $long ]]; then step 'threads, valgrind' make check VALGRIND=1 ONLY="$many"; fi
 # What isn't built yet has all of the processor now.
 while [[ ! -e $dir/built ]] && kill -0 "$beside" 2>/dev/null; do sleep 0.2; done
