@@ -209,7 +209,7 @@ check-packages:
 	@tools/need.sh packages
 	@SUITES='$(SUITES)' tests/packages/run.sh
 release:
-	@tools/need.sh packages
+	@tools/need.sh release
 	@KEY='$(KEY)' CHECK='$(CHECK)' tools/packaging/release.sh
 abi: ; $(NEED) build
 	$(AGAIN) abi-run
