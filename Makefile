@@ -98,7 +98,8 @@ LUA_WITH := $(sort $(wildcard src/wire/scripts/with/*.lua))
 LUA      := $(sort $(wildcard src/wire/scripts/*.lua)) $(if $(COMPAT_ON),$(sort $(wildcard compat/scripts/*.lua)))
 HEADERS  := $(wildcard include/tidelock/*.h include/tidelock/*.hpp compat/distribute_lock_util.h)
 HEADERS  := $(if $(COMPAT_ON),$(HEADERS),$(filter-out %/legacy.h compat/%,$(HEADERS)))
-VERSION  := $(or $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h 2>/dev/null),0.1.0)
+VERSION  := $(shell sed -n 's/^.define TL_VERSION  *"\(.*\)".*/\1/p' include/tidelock/tidelock.h)
+# Its number is not the version's: it rises when programs that were built with the last release would not run.
 SONAME   := libtidelock.so.0
 SCDOC    := $(shell command -v scdoc)
 MAN      := $(if $(SCDOC),$(patsubst tools/man/%.scd,$(BUILD)/man/%,$(filter-out $(if $(COMPAT_ON),,$(LEGACY_MAN)),$(wildcard tools/man/*.scd))))

@@ -50,7 +50,8 @@
 extern "C" {
 #endif
 
-#define TL_VERSION "0.1.0"
+#define TL_VERSION "0.9.0"
+#define TL_VERSION_NUMBER 9000 /**< the same to compare: 1002003 is 1.2.3 */
 
 /** The version of the library that runs, which may be newer than TL_VERSION. */
 const char *tl_version(void);
@@ -208,10 +209,7 @@ typedef struct {
     void *password_ctx; /**< of password_fn */
 } tl_client_options;
 
-#define TL_QUIET_OFF (-1)    /**< tl_client_options.quiet_ms: off, also where it is on by default */
-#define TL_HAS_WAIT_FSYNC 1  /**< tl_client_options has wait_fsync */
-#define TL_HAS_SENTINEL 1    /**< tl_client_options has sentinel_user and sentinel_password */
-#define TL_HAS_PASSWORD_FN 1 /**< tl_client_options has password_fn and password_ctx */
+#define TL_QUIET_OFF (-1) /**< tl_client_options.quiet_ms: off, also where it is on by default */
 
 /*
  * Options by name: TL_CLIENT_OPTIONS(.url = "redis://10.0.0.5"). In C++ write TL_CLIENT_OPTIONS(),
@@ -285,8 +283,6 @@ void tl_client_close(tl_client *client);
  */
 tl_err tl_client_ping(tl_client *client, tl_error *err);
 
-#define TL_HAS_STATS 1      /**< there is tl_client_stats */
-#define TL_HAS_STATS_NOW 1  /**< tl_stats has hold, held_now and waiting_now */
 #define TL_STATS_RESULTS 24 /**< more than there are results: the rest stays 0 */
 #define TL_STATS_CAUSES 8   /**< and causes of a loss */
 #define TL_STATS_BUCKETS 28
@@ -477,13 +473,6 @@ typedef struct {
      *  server: so before the work, not after it [min_hold_ms] */
     int64_t will_rest_ms;
 } tl_lock_options;
-
-/** tl_lock_options has min_hold_ms and rest_ends_wait; tl_lock_rest; tl_lock_info has `rests` */
-#define TL_HAS_REST 1
-#define TL_HAS_WILL_REST 1 /**< tl_lock_options has will_rest_ms */
-#define TL_HAS_DISRUPTED 1 /**< there are TL_LOST_DISRUPTED and TL_RISK_DISRUPTED */
-#define TL_HAS_FAIR 1      /**< tl_lock_options has `fair` */
-#define TL_HAS_STALL 1 /**< tl_lock_options has stall_ms; there are tl_lock_alive, tl_lock_stall */
 
 /*
  * Waiting. With TL_TOKEN, or with TL_AUTO while the phase is that of tokens, waiters queue on the

@@ -219,7 +219,14 @@ CONFORM(every_result_has_a_name, c) {
             assert_string_not_equal(tl_err_name((tl_err)code), tl_err_name((tl_err)other));
     }
     assert_non_null(tl_err_name((tl_err)9999));
+}
+
+CONFORM(its_version_is_text_and_number, c) {
+    unsigned major = 0, minor = 0, patch = 0;
+
     assert_string_equal(tl_version(), TL_VERSION);
+    assert_int_equal(sscanf(TL_VERSION, "%u.%u.%u", &major, &minor, &patch), 3);
+    assert_int_equal(TL_VERSION_NUMBER, (major * 1000 + minor) * 1000 + patch);
 }
 
 /* ---- fork -------------------------------------------------------------------------------------- */

@@ -74,6 +74,9 @@ compare || complain "the library of empty functions differs"
 fresh
 
 h=tidelock.h
+edit $h 's/^#define TL_VERSION_NUMBER 9/&1/'
+compare || complain "a new version counts as a change"
+fresh
 stub '/^tl_lock_extend$/d'
 edit $h '/^tl_err tl_lock_extend(/d'
 breaks 'gone: "symbol tl_lock_extend@@TIDELOCK_0"'

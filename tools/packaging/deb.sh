@@ -44,7 +44,7 @@ sed -i "s|@MAINTAINER@|$who|" debian/control
 } >debian/license
 sed -i -e '/@COPYRIGHT@/{r debian/license' -e 'd}' debian/copyright
 rm debian/license
-# Symbols that a later version adds are first exported by that: the record can't say so yet, since nothing has been released.
+# Each symbol asks for this version: a program that was built with it may set members of structs that an older one rejects.
 {
     echo 'libtidelock.so.0 libtidelock0 #MINVER#'
     echo '* Build-Depends-Package: libtidelock-dev'
