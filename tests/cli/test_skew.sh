@@ -80,11 +80,7 @@ json_has "$out" slack_ms 100
 json_has "$out" verdict UNSAFE
 expect 2 "$tidelock" skew --longest-hold 61s --json # longer than the lock lives
 json_has "$out" slack_ms -1000
-expect 2 "$tidelock" skew --max-hold 61s --json # by its former name, which no help shows
-json_has "$out" longest_hold_ms 61000
-expect 0 "$tidelock" skew --help-all
-grep -q -- --longest-hold "$out" || fail "the help has no --longest-hold"
-if grep -q -- --max-hold "$out"; then fail "the help has --max-hold"; fi
+expect_line 64 'did you mean --longest-hold?' "$tidelock" skew --max-hold 61s
 expect 1 "$tidelock" skew --no-agents
 
 # ---- the other faces ---------------------------------------------------------------------------

@@ -82,6 +82,7 @@ static const synonym synonyms[] = {
     {"interval", "every"},
     {"debug", "verbose"},
     {"quiet-period", "quiet"},
+    {"max-hold", "longest-hold"},
     {NULL, NULL},
 };
 
@@ -94,7 +95,7 @@ static const char *meant(const opt_tables *tables, const char *name) {
         if (other && row_of(at->table, 0, other, strlen(other)))
             return other;
         for (const opt *row = at->table; row->name; row++)
-            if (is_option(row) && row->help != OPT_FORMER)
+            if (is_option(row))
                 suggest_offer(&nearest, row->name);
     }
     return nearest.best;
@@ -339,7 +340,7 @@ static void values_of(const opt *row, opt_values_fn more, FILE *out) {
 
 void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *out) {
     for (const opt *row = table; row && row->name; row++) {
-        if (!is_option(row) || row->help == OPT_FORMER)
+        if (!is_option(row))
             continue;
         char letter[3] = {'-', row->letter, '\0'};
         (void)fprintf(out, "option\t%s\t%s\t--%s\t%s\t", command, letter, row->name,
@@ -354,7 +355,7 @@ void opt_lines(const char *command, const opt *table, opt_values_fn more, FILE *
 void opt_heads(const char *command, const char *part, const opt *table, FILE *out) {
     for (const opt *row = table; row && row->name; row++) {
         char letter[3] = {'-', row->letter, '\0'};
-        if (is_option(row) && row->help != OPT_FORMER)
+        if (is_option(row))
             (void)fprintf(out, "option\t%s\t%s\t%s\t--%s\t%s\t%s\n", command, part, letter,
                           row->name, row->arg ? row->arg : "-",
                           row->kind == OPT_CHOICE ? "choice" : "-");
@@ -369,7 +370,7 @@ void opt_help(const opt *table, opt_extent extent, FILE *out) {
             return;
         if (row->kind == OPT_HEADING)
             (void)fprintf(out, "%s%s\n", begun ? "\n" : "", row->help);
-        else if (is_option(row) && row->help != OPT_FORMER)
+        else if (is_option(row))
             help_of(row, out);
         begun = begun || row->kind != OPT_RARE;
     }

@@ -24,8 +24,6 @@ typedef enum {
 } opt_kind;
 
 #define OPT_TEXTS_MAX 32
-#define OPT_FORMER                                                                                 \
-    NULL /**< an older name of the option with the same offset; accepted for one more release */
 /** The row that separates the common options of a table from those that only --help-all shows. */
 #define OPT_RARE_FOLLOW                                                                            \
     { 0, "", OPT_RARE, 0, NULL, NULL, 0, 0 }
@@ -40,11 +38,10 @@ typedef struct {
     char letter; /**< 0: none */
     const char *name;
     opt_kind kind;
-    size_t offset;   /**< of the value in the struct */
-    const char *arg; /**< the help's name of the value, or the words of a CHOICE */
-    const char
-        *help;    /**< one sentence; the help breaks it into lines. OPT_FORMER: it is not shown */
-    int min, max; /**< of a NUMBER */
+    size_t offset;    /**< of the value in the struct */
+    const char *arg;  /**< the help's name of the value, or the words of a CHOICE */
+    const char *help; /**< one sentence; the help breaks it into lines */
+    int min, max;     /**< of a NUMBER */
 } opt;
 
 /** A table that one room adds to a command of another room. */

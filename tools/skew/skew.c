@@ -52,7 +52,6 @@ static const opt skew_table[] = {
      "lifetime of the locks (60s)", 0, 0},
     {0, "longest-hold", OPT_DURATION, offsetof(skew_options, longest_hold_ms), "D",
      "how long a holder works at most (lifetime - 1s)", 0, 0},
-    {0, "max-hold", OPT_DURATION, offsetof(skew_options, longest_hold_ms), "D", OPT_FORMER, 0, 0},
     {0, "warn", OPT_TEXT, offsetof(skew_options, warn), "P%",
      "warn when the worst pair uses more of the slack (50%)", 0, 0},
     {0, "for", OPT_DURATION, offsetof(skew_options, for_ms), "D", "measure this host for D", 0, 0},
