@@ -275,12 +275,15 @@ $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
 # The archive that is installed shows the same names as the shared library: it has one object, whose other names are local.
+# Two tests may want it at once.
 $(BUILD)/install/libtidelock.a: $(BUILD)/libtidelock.a
 	$(call say,AR $@)
 	@mkdir -p $(@D)
-	$(Q)if [ -n "$(SAN)$(findstring -flto,$(CFLAGS))" ]; then cp $< $@; exit; fi; rm -f $@; \
-	$(CC) -r -nostdlib -Wl,--force-group-allocation,--whole-archive $< -o $(@D)/tidelock.o && \
-	$(OBJCOPY) --wildcard --keep-global-symbol='tl_[a-z]*' $(@D)/tidelock.o && $(AR) rcs $@ $(@D)/tidelock.o
+	$(Q)at=$@.$$$$ && mkdir $$at && \
+	if [ -n "$(SAN)$(findstring -flto,$(CFLAGS))" ]; then cp $< $$at/; else \
+	$(CC) -r -nostdlib -Wl,--force-group-allocation,--whole-archive $< -o $$at/tidelock.o && \
+	$(OBJCOPY) --wildcard --keep-global-symbol='tl_[a-z]*' $$at/tidelock.o && $(AR) rcs $$at/$(@F) $$at/tidelock.o; fi && \
+	mv $$at/$(@F) $@ && rm -r $$at
 
 link = $(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -pie $(filter %.o %.a,$^) $(1) $(DEP_LIBS) -o $@
 $(BUILD)/tidelock: $(call obj,$(TOOL_SRC)) $(BUILD)/libtidelock.a $(BUILD)/list

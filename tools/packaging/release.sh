@@ -19,7 +19,6 @@ git rev-parse -q --verify HEAD >/dev/null || fail "this is no clone of the repos
 [[ -z $(git status --porcelain --untracked-files=no) ]] || fail "commit your changes first: $(git status --short --untracked-files=no | head -n 3 | tr '\n' ' ')"
 grep -q "^## ${version//./\\.} (20[0-9-]*)$" src/CHANGELOG.md ||
     fail "src/CHANGELOG.md has no section \"## $version (YYYY-MM-DD)\": TL_VERSION is $version"
-command -v jq >/dev/null || fail "jq is missing (Debian: jq)"
 if [[ ${KEY:-} ]]; then gpg --list-secret-keys "$KEY" >/dev/null 2>&1 || fail "gpg has no secret key $KEY"; fi
 
 pack() { # repository, where
