@@ -318,7 +318,7 @@ $(BUILD)/tests/sim/test_%: $(BUILD)/obj/tests/sim/test_%.o $(call obj,$(filter-o
 	$(call link,$(OBSERVED) $(TEST_LIBS))
 # Worlds in which the command's files run: of few slots, with what they ask of servers and of the system defined anew.
 FEW       := -include tests/worlds/few_slots.h
-WORLD_OBJ := $(call obj,$(filter-out tests/worlds/test_%,$(wildcard tests/worlds/*.c)) tests/sim/fiber.c)
+WORLD_OBJ := $(call obj,$(filter-out tests/worlds/test_%,$(wildcard tests/worlds/*.c)) tests/lib/fiber.c)
 FEW_SRC   := $(filter tools/migrate/% tools/doctor/cluster_survey.c,$(TOOL_SRC))
 $(BUILD)/tests/worlds.a: $(WORLD_OBJ) $(FEW_SRC:%.c=$(BUILD)/few/%.o) $(BUILD)/list
 $(BUILD)/obj/tests/worlds/%.o: WIDE_CPPFLAGS += $(FEW)

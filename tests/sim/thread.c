@@ -89,7 +89,7 @@ void sim_thread_ready(sim_world *w, sim_thread *t) {
 
 static void to_main(sim_world *w, sim_thread *me) {
     w->thread = NULL;
-    sim_fiber_switch(&me->fiber, &w->main);
+    fiber_switch(&me->fiber, &w->main);
 }
 
 /* Of those that are tried in all ways the one that has waited longest is the usual one to go on. */
@@ -114,7 +114,7 @@ void sim_threads_run(sim_world *w) {
     w->stats.switches++;
     t->state = SIM_RUNS;
     w->thread = t;
-    sim_fiber_switch(&w->main, &t->fiber);
+    fiber_switch(&w->main, &t->fiber);
     (void)sim_heap_use(NULL);
 }
 
@@ -222,7 +222,7 @@ sim_thread *sim_thread_new(sim_host *host, void *(*work)(void *ctx), void *ctx) 
     } else {
         t = sim_get(w, sizeof *t);
         t->alarm = SIM_ALARM;
-        t->fiber = sim_fiber_spare();
+        t->fiber = fiber_spare();
     }
     t->host = host;
     t->work = work;
@@ -237,7 +237,7 @@ sim_thread *sim_thread_new(sim_host *host, void *(*work)(void *ctx), void *ctx) 
     t->all = host->threads;
     host->threads = t;
     host->thread_count++;
-    sim_fiber_begin(&t->fiber, run_thread);
+    fiber_begin(&t->fiber, run_thread);
     append_ready(w, t);
     return t;
 }
@@ -256,7 +256,7 @@ void sim_threads_reset(sim_world *w) {
     w->ready_count = w->next = 0;
     w->thread = NULL;
     w->resting = 0;
-    sim_fibers_reset();
+    fibers_reset();
 }
 
 /* ---- src/ground/thread.h: threads ------------------------------------------------------------------ */

@@ -80,7 +80,7 @@ void sim_free(sim_world *w) {
     free_buffers(w);
     sim_servers_free(w);
     free(w->ready);
-    sim_fibers_free();
+    fibers_free();
     sim_story_free(w);
     sim_queue_free(&w->queue);
     free(w->token);

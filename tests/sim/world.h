@@ -48,7 +48,7 @@ typedef struct sim_actor sim_actor;
 
 /** A thread of a simulated process. */
 struct sim_thread {
-    sim_fiber fiber;
+    fiber fiber;
     sim_host *host;
     sim_thread *next; /**< spare ones, or those that wait for the same */
     sim_thread *all;  /**< the next of its host's */
@@ -608,7 +608,7 @@ struct sim_world {
     int slots, forbids;  /**< as sim_slots_move and sim_keys_forbid were told last */
     bool full;           /**< the master's memory */
     bool mute;           /**< nobody may publish */
-    sim_fiber main;      /**< of the world itself */
+    fiber main;          /**< of the world itself */
     sim_thread *thread;  /**< that runs; NULL: none does */
     sim_thread **ready;
     uint32_t ready_count, ready_room;

@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
 #include "fake_redis.h"
 #include "fake_resp.h"
+#include "fiber.h"
 #include "ground/cancel.h"
 #include "ground/names.h"
 #include "ground/process.h"
@@ -29,7 +29,6 @@
 #define THREADS_MAX 8
 #define FDS_MAX 32
 #define FD_FIRST 1000 /* no descriptor of the system's */
-#define STACK_SIZE ((size_t)256 * 1024)
 #ifndef LATENCY_NS
 #define LATENCY_NS TL_NS_PER_MS
 #endif
@@ -38,8 +37,7 @@
 #define EPOCH_US INT64_C(1800000000000000)
 
 typedef struct coroutine {
-    ucontext_t context;
-    char *stack; /* NULL: the first, which has the program's own */
+    fiber fiber;
     void *(*work)(void *ctx);
     void *ctx;
     bool used, over, detached;
@@ -177,8 +175,7 @@ static void switch_over(void) {
     world.switches += next != me;
     if (next == me)
         return;
-    // cppcheck-suppress swapcontextCalled ; threads would not run in an order of ours
-    (void)swapcontext(&me->context, &next->context);
+    fiber_switch(&me->fiber, &next->fiber);
 }
 
 /* Others may run, and must until it is ready or `by` has come. */
@@ -253,29 +250,18 @@ static void run_coroutine(void) {
     switch_over();
 }
 
-static void prepare(coroutine *c) {
-    if (!c->stack)
-        c->stack = malloc(STACK_SIZE);
-    // cppcheck-suppress getcontextCalled
-    if (!c->stack || getcontext(&c->context) != 0)
-        world_broke("no stack");
-    c->context.uc_stack.ss_sp = c->stack;
-    c->context.uc_stack.ss_size = STACK_SIZE;
-    // cppcheck-suppress makecontextCalled
-    makecontext(&c->context, run_coroutine, 0);
-}
-
 int tl__thread_start(void *(*work)(void *), void *ctx, tl_thread *ret_thread) {
     coroutine *c = world.thread;
     while (c < world.thread + THREADS_MAX && c->used)
         c++;
     if (c == world.thread + THREADS_MAX)
         return EAGAIN;
-    *c = (coroutine){.stack = c->stack, .work = work, .ctx = ctx, .used = true, .by = TL_NEVER};
+    fiber stack = c->fiber.stack ? c->fiber : fiber_spare();
+    *c = (coroutine){.fiber = stack, .work = work, .ctx = ctx, .used = true, .by = TL_NEVER};
     c->detached = !ret_thread;
-    prepare(c);
+    fiber_begin(&c->fiber, run_coroutine);
     if (ret_thread)
-        ret_thread->system = (pthread_t)(c - world.thread);
+        ret_thread->system = (pthread_t)(uintptr_t)(c - world.thread);
     world.started++;
     let_others_run();
     return 0;
@@ -286,24 +272,24 @@ static bool has_ended(const coroutine *me) {
 }
 
 void tl__thread_join(tl_thread thread) {
-    coroutine *c = &world.thread[thread.system];
+    coroutine *c = &world.thread[(uintptr_t)thread.system];
     while (!c->over)
         block(has_ended, c, TL_NEVER);
     c->used = false;
 }
 
 void tl__thread_detach(tl_thread thread) {
-    coroutine *c = &world.thread[thread.system];
+    coroutine *c = &world.thread[(uintptr_t)thread.system];
     c->detached = true;
     c->used = !c->over;
 }
 
 tl_thread tl__thread_self(void) {
-    return (tl_thread){(pthread_t)(world.running - world.thread)};
+    return (tl_thread){(pthread_t)(uintptr_t)(world.running - world.thread)};
 }
 
 bool tl__thread_is_self(tl_thread thread) {
-    return &world.thread[thread.system] == world.running;
+    return &world.thread[(uintptr_t)thread.system] == world.running;
 }
 
 void tl__thread_yield(void) {
@@ -638,6 +624,5 @@ static unsigned world_left(void) {
 
 static void world_end(void) {
     fake_redis_free(world.redis);
-    for (int i = 0; i < THREADS_MAX; i++)
-        free(world.thread[i].stack);
+    fibers_free();
 }

@@ -193,7 +193,7 @@ static void draw_settings(void) {
 static FILE *former;
 
 static void begin_world(uint64_t seed) {
-    sim_fiber fibers[TOOLS];
+    fiber fibers[TOOLS];
     static FILE *printed;
 
     if (!printed)

@@ -106,7 +106,7 @@ typedef struct {
 } world_late;
 
 typedef struct {
-    sim_fiber fiber;
+    fiber fiber;
     bool runs, killed, at_once, at_write;
     int run, status;
     int64_t wake_at, kill_at, asked; /* killed at a number of requests, or of writes */
@@ -138,7 +138,7 @@ typedef struct {
     world_move move;
     world_late late[LATE_MOST];
     world_tool tool[TOOLS], *present;
-    sim_fiber scheduler;
+    fiber scheduler;
     /* Java */
     bool java_may, java_runs;
     int64_t java_last;

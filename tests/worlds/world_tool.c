@@ -29,7 +29,7 @@ static void pass(int64_t ms) {
         return;
     tool->wake_at = world.now_ms + ms;
     world.present = NULL;
-    sim_fiber_switch(&tool->fiber, &world.scheduler);
+    fiber_switch(&tool->fiber, &world.scheduler);
 }
 
 static void deliver_late(void) {
@@ -70,7 +70,7 @@ void world_run(int64_t until_ms, const world_tool *until_done) {
         }
         world.now_ms = tool->wake_at > world.now_ms ? tool->wake_at : world.now_ms;
         world.present = tool;
-        sim_fiber_switch(&world.scheduler, &tool->fiber);
+        fiber_switch(&world.scheduler, &tool->fiber);
         life_check();
     }
 }
@@ -86,12 +86,12 @@ static void live(void) {
     tool->runs = false;
     world_tell("run %d ends with %d", tool->run, tool->status);
     world.present = NULL;
-    sim_fiber_switch(&tool->fiber, &world.scheduler);
+    fiber_switch(&tool->fiber, &world.scheduler);
     abort();
 }
 
 void tool_begin(world_tool *tool, const char *word, int phase) {
-    sim_fiber fiber = tool->fiber.stack ? tool->fiber : sim_fiber_spare();
+    fiber fiber = tool->fiber.stack ? tool->fiber : fiber_spare();
     bool moves = strcmp(word, "status") != 0, alone = true;
 
     for (int i = 0; i < TOOLS; i++)
@@ -116,7 +116,7 @@ void tool_begin(world_tool *tool, const char *word, int phase) {
                             : (draw(5) ? draw(2000000) - 1000000 : draw(INT64_C(7200000000)));
     world.commands++;
     world_tell("run %d: migrate %s%s", tool->run, word, tool->kill_at ? ", to be killed" : "");
-    sim_fiber_begin(&tool->fiber, live);
+    fiber_begin(&tool->fiber, live);
 }
 
 int tool_run(world_tool *tool) {
@@ -130,7 +130,7 @@ void tools_end(void) {
         while (world.tool[i].runs) {
             world.tool[i].killed = true;
             world.present = &world.tool[i];
-            sim_fiber_switch(&world.scheduler, &world.tool[i].fiber);
+            fiber_switch(&world.scheduler, &world.tool[i].fiber);
         }
 }
 

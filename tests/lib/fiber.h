@@ -9,15 +9,15 @@ typedef struct {
     void *at;    /**< where it goes on; internal */
     char *stack; /**< NULL: the program's own, or none yet */
     void *more;  /**< what a build with sanitizers needs */
-} sim_fiber;
+} fiber;
 
 /** Make it ready to call `entry`, which must not return. Its stack is kept for the next time. */
-void sim_fiber_begin(sim_fiber *fiber, void (*entry)(void));
+void fiber_begin(fiber *fiber, void (*entry)(void));
 /** Leave the one that is running, to be gone on with, for the other. */
-void sim_fiber_switch(sim_fiber *from, sim_fiber *to);
+void fiber_switch(fiber *from, fiber *to);
 /** One with a stack that has been used before, if there is one. */
-sim_fiber sim_fiber_spare(void);
+fiber fiber_spare(void);
 /** None of those given out runs any more: all stacks are spare. */
-void sim_fibers_reset(void);
+void fibers_reset(void);
 /** Free the stacks. */
-void sim_fibers_free(void);
+void fibers_free(void);

@@ -12,7 +12,7 @@
 #define STACK_SIZE ((size_t)1024 * 1024)
 #define STACKS 512
 
-static sim_fiber stacks[STACKS];
+static fiber stacks[STACKS];
 static unsigned given;
 
 static char *new_stack(void) {
@@ -34,21 +34,21 @@ static char *new_stack(void) {
 
 #if defined __x86_64__ && !defined BY_THE_SYSTEM
 
-void sim__fiber_swap(void **save, void *to);
+void fiber__swap(void **save, void *to);
 
 __asm__(".text\n"
-        ".globl sim__fiber_swap\n"
-        ".hidden sim__fiber_swap\n"
-        ".type sim__fiber_swap, @function\n"
-        "sim__fiber_swap:\n"
+        ".globl fiber__swap\n"
+        ".hidden fiber__swap\n"
+        ".type fiber__swap, @function\n"
+        "fiber__swap:\n"
         "  pushq %rbp\n  pushq %rbx\n  pushq %r12\n  pushq %r13\n  pushq %r14\n  pushq %r15\n"
         "  movq %rsp, (%rdi)\n"
         "  movq %rsi, %rsp\n"
         "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
         "  ret\n"
-        ".size sim__fiber_swap, .-sim__fiber_swap\n");
+        ".size fiber__swap, .-fiber__swap\n");
 
-void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
+void fiber_begin(fiber *f, void (*entry)(void)) {
     void **top = (void **)(f->stack + STACK_SIZE);
     *--top = NULL; /* where entry would return to; the stack is aligned as a call leaves it */
     *--top = (void *)(uintptr_t)entry;
@@ -57,19 +57,19 @@ void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
     f->at = top;
 }
 
-void sim_fiber_switch(sim_fiber *from, sim_fiber *to) {
-    sim__fiber_swap(&from->at, to->at);
+void fiber_switch(fiber *from, fiber *to) {
+    fiber__swap(&from->at, to->at);
 }
 
 #elif defined __aarch64__ && !defined BY_THE_SYSTEM
 
-void sim__fiber_swap(void **save, void *to);
+void fiber__swap(void **save, void *to);
 
 __asm__(".text\n"
-        ".globl sim__fiber_swap\n"
-        ".hidden sim__fiber_swap\n"
-        ".type sim__fiber_swap, %function\n"
-        "sim__fiber_swap:\n"
+        ".globl fiber__swap\n"
+        ".hidden fiber__swap\n"
+        ".type fiber__swap, %function\n"
+        "fiber__swap:\n"
         "  sub sp, sp, #160\n"
         "  stp x19, x20, [sp, #0]\n  stp x21, x22, [sp, #16]\n  stp x23, x24, [sp, #32]\n"
         "  stp x25, x26, [sp, #48]\n  stp x27, x28, [sp, #64]\n  stp x29, x30, [sp, #80]\n"
@@ -82,9 +82,9 @@ __asm__(".text\n"
         "  ldp d12, d13, [sp, #128]\n  ldp d14, d15, [sp, #144]\n"
         "  add sp, sp, #160\n"
         "  ret\n"
-        ".size sim__fiber_swap, .-sim__fiber_swap\n");
+        ".size fiber__swap, .-fiber__swap\n");
 
-void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
+void fiber_begin(fiber *f, void (*entry)(void)) {
     void **top = (void **)(f->stack + STACK_SIZE) - 20;
     for (int i = 0; i < 20; i++)
         top[i] = NULL;
@@ -92,13 +92,13 @@ void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
     f->at = top;
 }
 
-void sim_fiber_switch(sim_fiber *from, sim_fiber *to) {
-    sim__fiber_swap(&from->at, to->at);
+void fiber_switch(fiber *from, fiber *to) {
+    fiber__swap(&from->at, to->at);
 }
 
 #else
 
-static ucontext_t *context_of(sim_fiber *f) {
+static ucontext_t *context_of(fiber *f) {
     if (!f->more)
         f->more = calloc(1, sizeof(ucontext_t));
     if (!f->more)
@@ -106,7 +106,7 @@ static ucontext_t *context_of(sim_fiber *f) {
     return f->more;
 }
 
-void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
+void fiber_begin(fiber *f, void (*entry)(void)) {
     // cppcheck-suppress getcontextCalled
     if (getcontext(context_of(f)) != 0)
         abort();
@@ -117,14 +117,14 @@ void sim_fiber_begin(sim_fiber *f, void (*entry)(void)) {
     makecontext(c, entry, 0);
 }
 
-void sim_fiber_switch(sim_fiber *from, sim_fiber *to) {
+void fiber_switch(fiber *from, fiber *to) {
     // cppcheck-suppress swapcontextCalled
     (void)swapcontext(context_of(from), context_of(to));
 }
 
 #endif
 
-sim_fiber sim_fiber_spare(void) {
+fiber fiber_spare(void) {
     if (given == STACKS)
         abort();
     if (!stacks[given].stack)
@@ -132,16 +132,16 @@ sim_fiber sim_fiber_spare(void) {
     return stacks[given++];
 }
 
-void sim_fibers_reset(void) {
+void fibers_reset(void) {
     given = 0;
 }
 
-void sim_fibers_free(void) {
+void fibers_free(void) {
     for (given = STACKS; given > 0; given--) {
-        sim_fiber *f = &stacks[given - 1];
+        fiber *f = &stacks[given - 1];
         if (f->stack)
             (void)munmap(f->stack, STACK_SIZE);
         free(f->more);
-        *f = (sim_fiber){0};
+        *f = (fiber){0};
     }
 }
