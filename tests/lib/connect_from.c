@@ -26,7 +26,8 @@ static int on_loopback(const struct sockaddr *to, socklen_t size) {
 static bool is_bound(int fd) {
     struct sockaddr_in in = {.sin_port = 0};
     socklen_t size = sizeof in;
-    return getsockname(fd, (struct sockaddr *)(void *)&in, &size) == 0 && in.sin_addr.s_addr != INADDR_ANY;
+    return getsockname(fd, (struct sockaddr *)(void *)&in, &size) == 0 &&
+           in.sin_addr.s_addr != INADDR_ANY;
 }
 
 /* The port is chosen when it connects: one that is used to another place may be used again. */
@@ -38,9 +39,10 @@ static int bind_to(int fd, unsigned last) {
     return bind(fd, (const struct sockaddr *)&in, sizeof in);
 }
 
-/* The C library declares it so, of several kinds of addresses. */
-int connect(int fd, __CONST_SOCKADDR_ARG address, socklen_t size) {
-    const struct sockaddr *to = address.__sockaddr__;
+/* By its name in object files: each C library declares the kind of address in a way of its own. */
+int connect_bound(int fd, const struct sockaddr *to, socklen_t size) __asm__("connect");
+
+int connect_bound(int fd, const struct sockaddr *to, socklen_t size) {
     unsigned last = atomic_load(&from);
     if (last != 1 && on_loopback(to, size) && !is_bound(fd) && bind_to(fd, last) != 0)
         return -1;

@@ -24,15 +24,15 @@ static size_t refused; /* of this size there is none to be had */
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-#if defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define OWN_HEAP 1
+#elif defined(__has_feature)
+#define OWN_HEAP (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
-#define SANITIZED 0
+#define OWN_HEAP 0
 #endif
 
-#if !SANITIZED
+#if !OWN_HEAP
 /* The C library's own, by the names under which it lets a program put itself before them. */
 void *__libc_malloc(size_t n);
 void *__libc_calloc(size_t count, size_t size);
@@ -68,10 +68,10 @@ void free(void *ptr) {
 }
 #endif
 
-/* Sanitizers and valgrind have a malloc of their own. */
+/* Sanitizers, valgrind and other C libraries have a malloc of their own. */
 static void need_counts(void) {
     const char *valgrind = getenv("VALGRIND");
-    if (SANITIZED || (valgrind && strcmp(valgrind, "1") == 0))
+    if (OWN_HEAP || (valgrind && strcmp(valgrind, "1") == 0))
         skip();
 }
 

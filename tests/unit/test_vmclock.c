@@ -3,6 +3,7 @@
  */
 #include "tests.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -81,8 +82,13 @@ static const tl_vmclock *opened(const char **ret_why) {
     return page;
 }
 
+/* The hypervisor writes the low byte of a number first. */
+static const bool in_its_order = __BYTE_ORDER == __LITTLE_ENDIAN;
+
 static void assert_refused(tl_vmclock page, off_t size, const char *message) {
     const char *why;
+    if (!in_its_order && size >= (off_t)sizeof page)
+        message = "not read on big-endian machines";
     tl_vmclock *mapped = file_of(&page, size);
     assert_null(opened(&why));
     assert_string_equal(why, message);
@@ -92,6 +98,10 @@ static void assert_refused(tl_vmclock page, off_t size, const char *message) {
 
 TEST(a_page_is_read) {
     const char *why;
+    if (!in_its_order) {
+        assert_refused(usual, 4096, NULL);
+        return;
+    }
     tl_vmclock *writer = file_of(&usual, 4096);
     const tl_vmclock *page = opened(&why);
     assert_non_null(page);
@@ -115,6 +125,10 @@ TEST(a_page_without_a_generation_is_read) {
     tl_vmclock page = usual;
     page.flags = 0;
     page.size = 104;
+    if (!in_its_order) {
+        assert_refused(page, 4096, NULL);
+        return;
+    }
     tl_vmclock *writer = file_of(&page, 4096);
     const tl_vmclock *mapped = opened(&why);
     assert_non_null(mapped);
