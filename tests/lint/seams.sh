@@ -81,8 +81,9 @@ judge() { # file without .c, symbol
     fi
 }
 
-# The checked forms of the same functions (__read_chk), and names that the compiler uses, are without their underscores.
-imports() { nm -u "$1" | sed -n 's/^ *[Uw] //p' | sed 's/^__isoc[0-9]*_//; s/^__\(.*\)_chk$/\1/; s/^__//; s/@.*//' | sort -u; }
+# The checked forms of the same functions (__read_chk), those for files of any size (open64), and names that the compiler
+# uses, are without what was added to them.
+imports() { nm -u "$1" | sed -n 's/^ *[Uw] //p' | sed 's/^__isoc[0-9]*_//; s/^__\(.*\)_chk$/\1/; s/^__//; s/@.*//; s/64$//' | sort -u; }
 
 while IFS= read -r file; do
     file=${file#"$root"/} file=${file%.c}
