@@ -26,6 +26,7 @@
 #   make install | uninstall   PREFIX=/usr/local DESTDIR=
 #   make deb                   Debian packages in build/deb
 #   make check-packages        build, install, use and purge them in chroots of Debian (SUITES="bookworm trixie")
+#   make check-platforms       unit and wire on other processors, C libraries and compilers (PLATFORMS="trixie-s390x musl")
 #   make release KEY=          the source archive, an SBOM and signed checksums, in build/release
 #
 # Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  HTTP2=0  CFLAGS  LDFLAGS
@@ -160,7 +161,7 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
 .SECONDARY:
 .PHONY: all lib tool man progs check check-run check-all check-flaky check-flaky-run mutations mutations-run check-servers check-servers-run lint lint-run demo demo-run demo-svg demo-svg-run sim sim-run model model-run \
         fuzz fuzz-run soak soak-run interop interop-run bench bench-run bench-peers bench-peers-run bench-readme abi abi-run abi-record abi-record-run docs docs-run \
-        format java install uninstall deb deb-run check-packages release clean FORCE
+        format java install uninstall deb deb-run check-packages check-platforms release clean FORCE
 
 all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
 lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
@@ -209,6 +210,10 @@ deb: ; $(NEED) deb
 check-packages:
 	@tools/need.sh packages
 	@SUITES='$(SUITES)' tests/packages/run.sh
+check-platforms:
+	@tools/need.sh packages
+	@tools/need.sh --try platforms
+	@PLATFORMS='$(PLATFORMS)' tests/packages/platforms.sh
 release:
 	@tools/need.sh release
 	@KEY='$(KEY)' CHECK='$(CHECK)' tools/packaging/release.sh
@@ -219,7 +224,7 @@ abi-record: ; $(NEED) build
 
 # A plain build never installs; it names what is missing in one line. The library alone needs no JSON.
 NEEDED := cc hiredis uuid $(if $(filter-out lib $(BUILD)/lib%,$(or $(MAKECMDGOALS),all)),jansson)
-ifneq ($(filter-out check check-all check-flaky check-servers demo demo-svg lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages release clean,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out check check-all check-flaky check-servers demo demo-svg lint lint-run mutations sim model model-run fuzz soak interop bench bench-peers bench-readme abi abi-record format uninstall deb check-packages check-platforms release clean,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(filter-out $(HAS),$(NEEDED)),)
 $(error $(or $(shell CC='$(notdir $(CC))' tools/need.sh -n build 2>&1),tidelock: the compiler '$(CC)' does not work here))
 endif

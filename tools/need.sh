@@ -1,7 +1,8 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model docs valgrind chrony promtool etcd deb packages release
+#   tools/need.sh [-n] GROUP...    groups: build demo check lint model docs valgrind chrony promtool etcd deb packages
+#                                  platforms release
 #   tools/need.sh --try GROUP...   a package that can't be installed is reported, and is no failure
 #
 # CC=clang and SAN in the environment add that compiler and its sanitizer runtime to "build".
@@ -68,6 +69,7 @@ deb    dpkg-dev         cmd:dpkg-buildpackage
 deb    debhelper        cmd:dh
 deb    scdoc            cmd:scdoc
 packages debootstrap    cmd:debootstrap
+platforms qemu-user-static cmd:qemu-s390x-static
 release debootstrap     cmd:debootstrap
 release git             cmd:git
 release gnupg           cmd:gpg
