@@ -1,7 +1,8 @@
 #!/bin/bash
 # Debian packages of this tree, in a chroot of each release of Debian that is to have them: built twice, with that
 # release's own compiler and libraries, which must make the same bytes; looked over by lintian; installed in a chroot
-# that never saw the sources, used as their users would, and purged, which must leave nothing.
+# that never saw the sources, used as their users would, and purged, which must leave nothing. RPM packages are built by
+# Debian's rpmbuild, installed, used and removed.
 #
 #   make check-packages [SUITES="bookworm trixie"]
 #
@@ -25,6 +26,10 @@ same() { # chroot, two folders in it
 
 use() { # chroot
     cp tests/packages/use.sh "$1/root/" && inside "$1" 'cd /root && bash use.sh'
+}
+
+rpms() { # chroot, where in it
+    cp tests/packages/use_rpm.sh "$1/root/" && inside "$1" "$apt install rpm && bash /root/use_rpm.sh $2"
 }
 
 # What a chroot has, without what logs and caches of apt and dpkg are about.
@@ -83,6 +88,7 @@ for suite in "${suites[@]}"; do
         step "$suite: the same bytes" same "$maker" /first /second/of/two &&
         step "$suite: lintian" inside "$maker" 'lintian --allow-root --fail-on error /root/out/first/*.changes' &&
         sed 's/^/      | /' "$work/step.log" &&
+        step "$suite: RPM packages" rpms "$maker" /first &&
         unpack "$suite" "$user" && mkdir -p "$user/root/out" && cp "$maker"/root/out/first/{lib,}tidelock*_*.deb "$user/root/out/" &&
         rm -f "$user"/root/out/*dbgsym* &&
         step "$suite: what using needs" inside "$user" "$apt update && $apt install gcc libc6-dev pkgconf redis-server man-db \
