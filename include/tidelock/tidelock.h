@@ -50,6 +50,8 @@
 extern "C" {
 #endif
 
+/** The version of this header. Before 1.0 a minor version may change the interface (0.10), a patch
+ *  version never does. From 1.0 on only a major version may. */
 #define TL_VERSION "0.9.0"
 #define TL_VERSION_NUMBER 9000 /**< the same to compare: 1002003 is 1.2.3 */
 
