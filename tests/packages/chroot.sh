@@ -41,11 +41,12 @@ base() { # suite
     return $status
 }
 
-# A fresh one; its services are never started.
+# A fresh one, which knows its own name as each installed system does; its services are never started.
 unpack() { # suite, where
     rm -rf "$2"
     mkdir -p "$2" && tar -C "$2" -xpf "$work/base-$1.tar" &&
         printf '#!/bin/sh\nexit 101\n' >"$2/usr/sbin/policy-rc.d" && chmod 755 "$2/usr/sbin/policy-rc.d" &&
+        printf '127.0.0.1\tlocalhost\n' >"$2/etc/hosts" &&
         printf 'path-include=/usr/share/man/*\npath-include=/usr/share/doc/*\n' >"$2/etc/dpkg/dpkg.cfg.d/all-of-it"
 }
 
