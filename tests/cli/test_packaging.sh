@@ -103,6 +103,12 @@ fi
 # What apt installs beside them without being asked starts no server on each host.
 ! grep -E '^(Depends|Recommends):.*(redis|valkey|etcd)(-server)?( |,|$)' "$here/tools/packaging/debian/control" || fail "a package brings a server"
 
+# What the library links: Debian's control is tried by make check-packages, and rpm's names are those of pkg-config.
+for lib in hiredis jansson libnghttp2 openssl uuid; do
+    [[ $(grep -c "^BuildRequires: *pkgconfig($lib)\$" "$here/tools/packaging/rpm/tidelock.spec") == 1 ]] || fail "the RPM packages are built without $lib"
+done
+sh -n "$here/tools/packaging/alpine/APKBUILD" || fail "the APKBUILD"
+
 # ---- the image ----------------------------------------------------------------------------------------
 # What is copied into it is enough to build the command, and what it builds is what it says.
 mkdir "$work/image"
