@@ -68,7 +68,7 @@ def scenes_of(text):
 
 def draw(scenes):
     marks, rules, now = [], [], 0
-    pauses = [[0.3 + len(line) / 100 for _, line in lines] for lines in scenes]
+    pauses = [[0.2 + len(line) / 200 for _, line in lines] for lines in scenes]
     whole = sum(sum(pause) + 2 for pause in pauses)
     for n, lines in enumerate(scenes):
         began = now
