@@ -39,7 +39,7 @@ emulated() { # command...
             "$@"' emulated "$@" &
     local child=$!
     until [[ $(readlink /proc/$child/ns/user) != "$(readlink /proc/self/ns/user)" ]]; do sleep 0.1; done
-    echo '0 0 4294967295' >/proc/$child/uid_map && echo '0 0 4294967295' >/proc/$child/gid_map
+    { echo '0 0 4294967295' >/proc/$child/uid_map && echo '0 0 4294967295' >/proc/$child/gid_map; } || kill $child
     wait $child
 }
 export -f inside
@@ -152,7 +152,7 @@ tar -C "$root" -cf "$work/source.tar" --exclude=./build --exclude=./.git . || ex
 for asked in ${PLATFORMS:-$(awk '{ print $1 }' <<<"$table")}; do
     read -r name suite processor compiler <<<"$(awk -v name="$asked" '$1 == name' <<<"$table")"
     if [[ ! $name ]]; then
-        echo "FAIL  $asked is no platform: there are" $(awk '{ print $1 }' <<<"$table")
+        echo "FAIL  $asked is no platform: there are $(awk '{ print $1 }' <<<"$table" | xargs)"
         failed=$((failed + 1))
         continue
     fi

@@ -9,8 +9,9 @@ tools/packaging/rpm.sh /root/rpm --nodeps --define 'debug_package %{nil}' || fai
 cd /root/rpm/RPMS/*/
 packages=(./*.rpm)
 ((${#packages[@]} == 4)) || fail "other packages: ${packages[*]}"
-for package in "${packages[@]}"; do rpm -qlp "$package" | sed "s|^|${package%%-[0-9]*} |"; done | sort >/root/rpm/files
-[[ $(awk '{ print $2 }' /root/rpm/files | grep -v '/tidelock$\|/LICENSE$' | sort | uniq -d) == '' ]] || fail "a file is in two packages"
+rpm -qp --qf '[%{=NAME} %{FILEMODES:perms} %{FILENAMES}\n]' "${packages[@]}" | awk '$2 !~ /^d/ { print $1, $3 }' | sort >/root/rpm/files
+twice=$(awk '{ print $2 }' /root/rpm/files | sort | uniq -d)
+[[ ! $twice ]] || fail "in two packages: $twice"
 rpm -ivh --nodeps "${packages[@]}"
 ldconfig
 
@@ -26,6 +27,6 @@ for file in "$(rpm --eval '%{_mandir}')"/man{1/tidelock-run.1,3/tl_lock_acquire.
 done
 mapfile -t installed < <(rpm -qa 'tidelock*')
 rpm -e --nodeps "${installed[@]}"
-left=$(awk '{ print $2 }' /root/rpm/files | sort -u | while read -r file; do [[ ! -f $file ]] || echo "$file"; done)
+left=$(while read -r _ file; do [[ ! -e $file ]] || echo "$file"; done </root/rpm/files)
 [[ ! $left ]] || fail "left behind: $left"
 cat /root/rpm/files
