@@ -151,7 +151,7 @@ static void add_all(void) {
                                          "0123456789abcdef0123456789abcdef",
                                          "ABCDEFABCDEFABCDEFABCDEFABCDEFAB",
                                          "0123456789abcdef0123456789abcdef01234567",
-                                         "resting 1700000000000000 " TOKEN,
+                                         ("resting 1700000000000000 " TOKEN),
                                          "resting 1 x",
                                          "\xac\xed\1\5sr\1\16java.lang.Long;\1\1\1\1",
                                          "1.7e12",
