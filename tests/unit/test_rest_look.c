@@ -29,8 +29,8 @@ static tl_lock_info look(void) {
     tl_lock_info info;
     tl_bytes kind;
     int64_t now_us;
-    assert_true(tl__reply_text(tl__reply_item(reply, 0), &kind) &&
-                tl__reply_time(reply, 8, &now_us));
+    assert_true(tl__reply_text(tl__reply_item(reply, 0), &kind));
+    assert_true(tl__reply_time(reply, 8, &now_us));
     tl__look_fill(&info, NULL, L(K), kind, reply, now_us);
     return info;
 }
