@@ -14,7 +14,15 @@ until [[ $line == stop ]]; do
     0) ;;
     9) break ;;
     69) echo "note slow job" ;;
-    74) printf 'leave\nnote expired\n' ;;
+    74) # its last ok may not have been read
+        stops=
+        echo ended
+        until [[ $line == over ]]; do
+            read -r line || exit 1
+            [[ $line != stop ]] || stops=1
+        done
+        [[ ! $stops ]] || break
+        ;;
     *) echo "note refused: status $?" ;;
     esac
     read -r -t 0.0$((RANDOM % 5 + 1)) line

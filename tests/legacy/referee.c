@@ -297,6 +297,8 @@ static void enter(referee *r, post *p, const char *line) {
 }
 
 static void leave(referee *r, post *p) {
+    if (!p->inside)
+        fail_msg("%s leaves, and is not inside", p->name);
     p->inside = false;
     r->quiet_us = shared_us();
     if (p->until_us >
@@ -305,6 +307,15 @@ static void leave(referee *r, post *p) {
         r->v.done++;
     }
     service_say(&p->service, "ok");
+}
+
+/* The command of `tidelock run`, with its lock: before its work was done, or after that, when it has left already. */
+static void end_job(referee *r, post *p) {
+    if (p->inside)
+        r->quiet_us = shared_us();
+    p->inside = false;
+    r->v.expired++;
+    service_say(&p->service, "over");
 }
 
 /* What isn't the lock's fault, and what is. */
@@ -333,6 +344,8 @@ static void hear(referee *r, post *p, const char *line) {
         enter(r, p, line);
     else if (strcmp(line, "leave") == 0)
         leave(r, p);
+    else if (strcmp(line, "ended") == 0)
+        end_job(r, p);
     else if (strncmp(line, "still ", 6) == 0)
         p->until_us = strtoll(line + 6, NULL, 10);
     else if (strncmp(line, "note ", 5) == 0)
