@@ -497,7 +497,10 @@ bench-readme:
 	$(Q)tests/bench/tables.py write
 
 # ---- install ------------------------------------------------------------------------------
-D = $(DESTDIR)
+D = $(if $(DESTDIR),'$(subst ','\'',$(DESTDIR))')
+# A space would make two paths of one, and uninstall would remove both. Files that are installed say where others are.
+$(if $(filter install uninstall,$(MAKECMDGOALS)),$(foreach p,PREFIX LIBDIR BINDIR MANDIR DOCDIR JAVADIR UNITDIR BASHCOMP ZSHCOMP FISHCOMP, \
+    $(if $(findstring $(space),$($p))$(filter-out /%,$($p)),$(error make $(MAKECMDGOALS): $p must be an absolute path without spaces: "$($p)"))))
 install: all $(BUILD)/install/libtidelock.a
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(MANDIR)/man7
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
@@ -532,9 +535,10 @@ install: all $(BUILD)/install/libtidelock.a
 uninstall:
 	$(Q)rm -rf $(D)$(PREFIX)/include/tidelock $(D)$(DOCDIR) $(D)$(LIBDIR)/cmake/tidelock
 	$(Q)rm -f $(D)$(LIBDIR)/libtidelock.a $(D)$(LIBDIR)/libtidelock.so* $(D)$(LIBDIR)/pkgconfig/tidelock.pc \
-	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man7/tidelock*.7 $(D)$(MANDIR)/man3/tl_*.3 $(D)$(MANDIR)/man3/tidelock*.3 \
+	    $(D)$(BINDIR)/tidelock $(D)$(MANDIR)/man1/tidelock*.1 $(D)$(MANDIR)/man7/tidelock*.7 $(D)$(MANDIR)/man3/tidelock*.3 \
 	    $(D)$(MANDIR)/man3/distribute_lock_util.3 $(D)$(BASHCOMP)/tidelock \
 	    $(D)$(ZSHCOMP)/_tidelock $(D)$(FISHCOMP)/tidelock.fish $(D)$(JAVADIR)/tidelock.jar $(D)$(UNITDIR)/tidelock-agent.service
+	$(Q)find $(D)$(MANDIR)/man3 -name 'tl_*.3' -exec grep -q '^\.TH .* "tidelock ' {} \; -exec rm {} + 2>/dev/null || : # not pages of others
 	$(Q)for dir in include $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(LIBDIR)/cmake $(LIBDIR)/pkgconfig $(BINDIR) $(UNITDIR) \
 	    $(MANDIR)/man1 $(MANDIR)/man3 $(MANDIR)/man7 $(dir $(DOCDIR)) $(BASHCOMP) $(ZSHCOMP) $(FISHCOMP) $(JAVADIR))); do \
 	    $(if $(filter /usr /usr/local,$(PREFIX)),: what others have there stays,(cd $(D)$(PREFIX) && rmdir -p $$dir) 2>/dev/null) || :; done

@@ -3,7 +3,7 @@
 . "$(dirname "$0")/lib.sh"
 command -v cmake >/dev/null || { echo "cmake is not installed" && exit 77; }
 
-root=$work/root prefix=/opt/tidelock project=$work/project
+root="$work/the root" prefix=/opt/tidelock project=$work/project
 start_server
 
 # The same variant as is being tested, which is built already.
@@ -42,6 +42,12 @@ for program in shared fixed; do
 done
 readelf -d "$project/build/shared" | grep -q 'NEEDED.*libtidelock.so' || fail "the shared library isn't used"
 if readelf -d "$project/build/fixed" | grep -q libtidelock; then fail "the static library isn't used"; fi
+
+# Debian's /lib is a link to /usr/lib: CMake finds the library there where PATH names /bin before /usr/bin.
+ln -s moved/lib "$work/lib" && mkdir "$work/bin"
+rm -rf "$project/build"
+PATH=$work/bin:$PATH CFLAGS=${SAN:+-fsanitize=$SAN} cmake -S "$project" -B "$project/build" -DCMAKE_C_COMPILER="${CC:-cc}" >"$out" 2>"$err" ||
+    fail "cmake, by a link to the library's directory: $(cat "$err")"
 
 # Before 1.0 the next minor version may break programs.
 minor=$(cut -d. -f2 <<<"$version")

@@ -146,9 +146,18 @@ if [[ ${SAN:-} != *thread* ]]; then # their own code is not built for it
     loop glib glib-2.0 libglib2.0-dev
 fi
 
-# What was installed is gone, and nothing else.
-touch "$root$prefix/share/others"
-env -u COMPAT make -C "$here" -s --no-print-directory uninstall DESTDIR="$root" PREFIX=$prefix "${variant[@]}" >"$out" 2>"$err" ||
-    fail "make uninstall: $(cat "$err")"
-left=$(cd "$root$prefix" && find . -mindepth 1 | sort | tr '\n' ' ')
-[[ $left == './share ./share/others ' ]] || fail "make uninstall leaves $left"
+# What was installed is gone, and nothing else: no page of others, and nothing in a directory whose name a space ends.
+uninstall() { # DESTDIR, PREFIX
+    env -u COMPAT make -C "$here" -s --no-print-directory uninstall DESTDIR="$1" PREFIX="$2" "${variant[@]}" >"$out" 2>"$err"
+}
+others=$prefix/share/man/man3/tl_others.3
+echo '.TH tl_others 3 2026-01-01 "thin layers 1.0"' >"$root$others"
+uninstall "$root" $prefix || fail "make uninstall: $(cat "$err")"
+uninstall "$root b" $prefix || fail "make uninstall: $(cat "$err")"
+left=$(cd "$root" && find . -type f)
+[[ $left == ".$others" ]] || fail "make uninstall leaves $left"
+left=$(cd "$root" && find . -type d -empty)
+[[ -z $left ]] || fail "make uninstall leaves directories with nothing in them: $left"
+for unclear in opt "/opt/a b"; do
+    if uninstall "$root" "$unclear"; then fail "PREFIX=$unclear is neither absolute nor one path"; fi
+done
