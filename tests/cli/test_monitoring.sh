@@ -49,6 +49,10 @@ is tidelock_hold_seconds_count 0
 if [[ $compat ]]; then
     expect 0 "$tidelock" migrate init --keys 'jobs:*' --phase 1 --yes
     expect 0 "$tidelock" migrate status --metrics "$work/migrate.prom"
+    cluster=$(TIDELOCK_URL=local:$work/tidelock "$tidelock" local demo cluster 2>"$err") || fail "no cluster: $(cat "$err")"
+    keep_masters "$cluster"
+    expect 0 "$tidelock" --url "$cluster" migrate init --keys 'jobs:*' --phase 1 --yes
+    expect 0 "$tidelock" --url "$cluster" migrate status --metrics "$work/cluster.prom"
     "$python" "$here/tests/cli/monitoring.py" "$folder" "$work/queries.yml" "$work"/*.prom \
         "$here"/tests/unit/golden/skew-unsafe.prom >"$out" 2>"$err" || fail "$(cat "$out" "$err")"
 else
