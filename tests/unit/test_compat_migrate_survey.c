@@ -337,6 +337,10 @@ TEST_WITH(a_count_is_doubt_and_an_unknown_one_is_none, begin, end) {
     survey_conclude(&made);
     assert_int_equal(made.phase[PHASE_DRAIN].count, 1);
     assert_non_null(strstr(made.phase[PHASE_DRAIN].item[0].what, "ran 7 times"));
+    assert_non_null(strstr(made.phase[PHASE_DRAIN].item[0].todo, "find out with --monitor, or"));
+    made.monitor_ms = 60000;
+    survey_conclude(&made);
+    assert_non_null(strstr(made.phase[PHASE_DRAIN].item[0].todo, "read it for longer, or"));
     made.calls = -1;
     survey_conclude(&made);
     assert_int_equal(made.phase[PHASE_DRAIN].count, 0);

@@ -91,11 +91,11 @@ static void judge_commands(const survey *survey, migrate_blockers *ret) {
                        (long long)survey->calls, migrate_plural(survey->calls));
     if (!blocker.who[0])
         (void)snprintf(blocker.who, sizeof blocker.who, "not known");
-    (void)snprintf(blocker.todo, sizeof blocker.todo, "%s",
-                   takes > 0
-                       ? "end these clients, or have the server refuse them: tidelock migrate acl"
-                       : "find out with --monitor, or have the server refuse them: tidelock "
-                         "migrate acl");
+    (void)snprintf(blocker.todo, sizeof blocker.todo,
+                   "%s, or have the server refuse them: tidelock migrate acl",
+                   takes > 0                ? "end these clients"
+                   : survey->monitor_ms > 0 ? "MONITOR missed them: read it for longer"
+                                            : "find out with --monitor");
     ret->item[ret->count++] = blocker;
 }
 
