@@ -101,7 +101,7 @@ make_for_musl() {
 
 # The steps of the APKBUILD, in the order and with the tools of Alpine's abuild, which Debian lacks.
 alpine() { # chroot, compiler, further arguments of make
-    inside "$1" "cd /root/tree && export $settings CC=$2 $3
+    inside "$1" "cd /root/tree && export $settings CC=$2 $3 MAKEFLAGS=BUILD=build
         mkdir /opt/busybox && for tool in awk find grep sed xargs; do ln -s /usr/bin/busybox /opt/busybox/\$tool; done
         version=\$(sed -n 's/^#define TL_VERSION *\"\(.*\)\".*/\1/p' include/tidelock/tidelock.h)
         sed \"s/@VERSION@/\$version/\" tools/packaging/alpine/APKBUILD >/root/APKBUILD
