@@ -38,5 +38,14 @@ with tidelock.Client(url) as client, tidelock.Client(url) as other:
     with client.lock("python:a", wait_s=5) as lock:
         raises("TL_EINVALID", lambda: client.lock(""))
     raises("TL_ETAKEN", lambda: leave(client))
+with tidelock.Client(url) as client:
+    lock = client.lock("python:b")
+for call in lock.remaining_s, lock.fence, lock.release, lambda: client.lock("python:b"):
+    try:
+        call()
+    except ValueError as error:
+        assert str(error) == "the client is closed", error
+    else:
+        raise AssertionError("a lock outlives its client")
 raises("TL_EINVALID", lambda: tidelock.Client("nonsense://x"))
 print("done")

@@ -4,7 +4,9 @@
         while lock.remaining_s() > 0 and work_is_left():
             do_a_step(fence=lock.fence())
 
-Calls that wait for the server release Python's global lock, so other threads run meanwhile.
+Calls that wait for the server release Python's global lock, so other threads run meanwhile. The import needs
+cffi, pkg-config and a C compiler. Where the library is not in a system directory, set PKG_CONFIG_PATH and
+LD_LIBRARY_PATH.
 """
 import re
 import subprocess
@@ -53,19 +55,26 @@ def _call(function, *args):
         raise kind(code, ffi.string(err.message).decode(errors="replace"))
 
 
+def _open(handle):
+    if handle is None:
+        raise ValueError("the client is closed")
+    return handle
+
+
 class Client:
     """A connection to the server, opened when it is first needed. Threads may share it, processes may not."""
 
     def __init__(self, url):
         url = ffi.new("char[]", url.encode())
         options = ffi.new("tl_client_options *", {"size": ffi.sizeof("tl_client_options"), "url": url})
-        self._ret = ffi.new("tl_client **")
-        _call(_lib.tl_client_open, options, self._ret)
+        ret = ffi.new("tl_client **")
+        _call(_lib.tl_client_open, options, ret)
+        self._client = ret[0]
         self._locks = weakref.WeakSet()
 
     def lock(self, key, wait_s=0.0, ttl_s=30.0, renew=True):
         """Acquire the lock; raises Busy if another client holds it until wait_s have passed."""
-        lock = Lock(self._ret[0], key.encode(), int(ttl_s * 1000), renew)
+        lock = Lock(_open(self._client), key.encode(), int(ttl_s * 1000), renew)
         self._locks.add(lock)
         _call(_lib.tl_lock_acquire, lock._lock, int(wait_s * 1000))
         return lock
@@ -76,7 +85,9 @@ class Client:
     def __exit__(self, *_):
         for lock in self._locks:  # before their client
             ffi.release(lock._lock)
-        _lib.tl_client_close(self._ret[0])
+            lock._lock = None
+        _lib.tl_client_close(_open(self._client))
+        self._client = None
 
 
 class Lock:
@@ -93,19 +104,19 @@ class Lock:
 
     def remaining_s(self):
         """For how long the lock is certainly held. At 0 stop working."""
-        return _lib.tl_lock_remaining_ms(self._lock) / 1000
+        return _lib.tl_lock_remaining_ms(_open(self._lock)) / 1000
 
     def fence(self):
         """The fencing number: store it with what the lock protects, and refuse smaller ones there."""
-        return _lib.tl_lock_fence(self._lock)
+        return _lib.tl_lock_fence(_open(self._lock))
 
     def extend(self, ttl_s):
         """Renew it now; raises Error if it has been lost."""
-        _call(_lib.tl_lock_extend, self._lock, int(ttl_s * 1000))
+        _call(_lib.tl_lock_extend, _open(self._lock), int(ttl_s * 1000))
 
     def release(self):
         """Raises Error if the lock had been lost before."""
-        _call(_lib.tl_lock_release, self._lock)
+        _call(_lib.tl_lock_release, _open(self._lock))
 
     def __enter__(self):
         return self
