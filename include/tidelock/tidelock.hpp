@@ -22,6 +22,10 @@
 #ifndef TIDELOCK_HPP
 #define TIDELOCK_HPP
 
+#if __cplusplus < 201703L
+#error "tidelock.hpp requires C++17 or later, such as -std=c++17"
+#else
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -394,4 +398,5 @@ using lock = mutex;
 
 template <> struct std::is_error_code_enum<tidelock::errc> : std::true_type {};
 
+#endif /* C++17 */
 #endif

@@ -22,6 +22,10 @@ for cxx in g++ clang++; do
         if [[ ${ALL:-} != 1 && $std != c++20 ]]; then continue; fi
         $cxx -std=$std "${flags[@]}" -fsyntax-only "$here/tests/cli/cxx_promises.cpp" >"$out" 2>"$err" || fail "$cxx, $std: $(head -20 "$err")"
     done
+    # An older C++ is refused by one error.
+    echo '#include <tidelock/tidelock.hpp>' >"$work/old.cpp"
+    $cxx -std=c++14 "${flags[@]}" -fsyntax-only "$work/old.cpp" >"$out" 2>"$err" && fail "$cxx accepts C++14"
+    [[ $(grep -c ' error: ' "$err") == 1 && $(<"$err") == *'requires C++17'* ]] || fail "$cxx, c++14: $(cat "$err")"
     # shellcheck disable=SC2086
     $cxx -std=c++17 "${flags[@]}" "$here/tests/cli/cxx_promises.cpp" "$libtidelock" $libs -lm -o "$work/promises" >"$out" 2>"$err" ||
         fail "$cxx: $(head -20 "$err")"
