@@ -51,9 +51,12 @@ PATH=$work/bin:$PATH CFLAGS=${SAN:+-fsanitize=$SAN} cmake -S "$project" -B "$pro
 
 # Before 1.0 the next minor version may break programs.
 minor=$(cut -d. -f2 <<<"$version")
-for other in 99.0 "0.$((minor + 1))" "0.$((minor - 1))"; do
+before=0.$((minor - 1)) after=0.$((minor + 1))
+for other in 99.0 "$after" "$before" "$before...<$version" "$before...$before.9" "$after...1.0" "${version%.*}.999"; do
     write_project "$other"
     if configure; then fail "$other was asked for, and $version was found"; fi
 done
-write_project "${version%.*}"
-configure || fail "${version%.*} was asked for, and $version was not found: $(cat "$err")"
+for same in "${version%.*}" "$version EXACT" "$before...$version" "$before...<$after" "$version...1.0"; do
+    write_project "$same"
+    configure || fail "$same was asked for, and $version was not found: $(cat "$err")"
+done
