@@ -502,6 +502,7 @@ D = $(if $(DESTDIR),'$(subst ','\'',$(DESTDIR))')
 $(if $(filter install uninstall,$(MAKECMDGOALS)),$(foreach p,PREFIX LIBDIR BINDIR MANDIR DOCDIR JAVADIR UNITDIR BASHCOMP ZSHCOMP FISHCOMP, \
     $(if $(findstring $(space),$($p))$(filter-out /%,$($p)),$(error make $(MAKECMDGOALS): $p must be an absolute path without spaces: "$($p)"))))
 install: all $(BUILD)/install/libtidelock.a
+	$(if $(SCDOC),,@echo 'tidelock: without the manual pages of the command (man 1 and 7): scdoc is missing (Debian: scdoc)' >&2)
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(MANDIR)/man7
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/
 	$(Q)install -m 644 $(BUILD)/install/libtidelock.a $(D)$(LIBDIR)/

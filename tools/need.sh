@@ -32,6 +32,7 @@ build  libssl-dev       header:openssl/ssl.h
 build  libjansson-dev   header:jansson.h
 build  libnghttp2-dev   header:nghttp2/nghttp2.h
 demo   redis-server     cmd:redis-server
+demo   scdoc            cmd:scdoc
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h
 check  g++              cmd:g++

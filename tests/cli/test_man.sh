@@ -116,3 +116,9 @@ refused 'TL_ENEVER is no result' '/** Try. The results are:
  * TL_ENEVER
  */
 tl_err tl_try(void);'
+
+# ---- without scdoc the pages of the command are left out, and a line says so -------------------------
+env -u COMPAT make -C "$here" -s --no-print-directory install DESTDIR="$work/few" PREFIX=$prefix SCDOC= "${variant[@]}" >"$out" 2>"$err" ||
+    fail "make install: $(cat "$out")"
+grep -q '^tidelock: .*scdoc is missing' "$err" || fail "no line about the missing pages"
+[[ ! -e $work/few$prefix/share/man/man1/tidelock.1 && -s $work/few$prefix/share/man/man3/tidelock.3 ]] || fail "other pages are missing"
