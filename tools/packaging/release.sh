@@ -15,7 +15,7 @@ fail() { echo "make release: $*" >&2 && exit 1; }
 version=$(sed -n 's/^#define TL_VERSION *"\(.*\)".*/\1/p' include/tidelock/tidelock.h)
 name=tidelock-$version
 [[ $version ]] || fail "include/tidelock/tidelock.h has no TL_VERSION"
-git rev-parse -q --verify HEAD >/dev/null || fail "this is no clone of the repository"
+git rev-parse -q --verify HEAD >/dev/null 2>&1 || fail "this is no clone of the repository"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || fail "commit your changes first: $(git status --short --untracked-files=no | head -n 3 | tr '\n' ' ')"
 grep -q "^## ${version//./\\.} (20[0-9-]*)$" src/CHANGELOG.md ||
     fail "src/CHANGELOG.md has no section \"## $version (YYYY-MM-DD)\": TL_VERSION is $version"
@@ -67,5 +67,5 @@ fi
 if [[ ${KEY:-} ]]; then
     for file in "$archive" SHA256SUMS; do gpg --batch --yes --armor --local-user "$KEY" --detach-sign "$out/$file"; done
 fi
-ls "$out"
-[[ ${KEY:-} ]] || echo "not signed: give KEY="
+(cd "$out/../.." && ls build/release/*)
+[[ ${KEY:-} ]] || echo "make release: nothing is signed: give the key of gpg by KEY="
