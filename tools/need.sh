@@ -50,6 +50,8 @@ check  python3-redis    python:redis
 check  python3-yaml     python:yaml
 check  python3-cffi     python:cffi
 check  cmake            cmd:cmake
+check  git              cmd:git
+check  gnupg            cmd:gpg
 etcd   etcd-server      cmd:etcd
 etcd   etcd-client      cmd:etcdctl
 check  default-jdk-headless cmd:javac

@@ -9,6 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 export LC_ALL=C TZ=UTC
+unset GZIP
 out=$PWD/build/release
 fail() { echo "make release: $*" >&2 && exit 1; }
 
@@ -16,13 +17,19 @@ version=$(sed -n 's/^#define TL_VERSION *"\(.*\)".*/\1/p' include/tidelock/tidel
 name=tidelock-$version
 [[ $version ]] || fail "include/tidelock/tidelock.h has no TL_VERSION"
 git rev-parse -q --verify HEAD >/dev/null 2>&1 || fail "this is no clone of the repository"
+[[ -z $(git rev-parse --show-prefix) ]] || fail "the clone around this directory is another project's"
 [[ -z $(git status --porcelain --untracked-files=no) ]] || fail "commit your changes first: $(git status --short --untracked-files=no | head -n 3 | tr '\n' ' ')"
 grep -q "^## ${version//./\\.} (20[0-9-]*)$" src/CHANGELOG.md ||
     fail "src/CHANGELOG.md has no section \"## $version (YYYY-MM-DD)\": TL_VERSION is $version"
-if [[ ${KEY:-} ]]; then gpg --list-secret-keys "$KEY" >/dev/null 2>&1 || fail "gpg has no secret key $KEY"; fi
+# Now, and not after minutes: the key may have expired, or ask for a passphrase where nobody can answer.
+if [[ ${KEY:-} ]]; then
+    refused=$(gpg --batch --local-user "$KEY" --detach-sign </dev/null 2>&1 >/dev/null) ||
+        fail "gpg does not sign as $KEY: $(tail -n 1 <<<"$refused")"
+fi
 
+# Settings of whoever runs it change neither the files nor their modes.
 pack() { # repository, where
-    git -C "$1" archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$2"
+    git -C "$1" -c tar.umask=0022 -c core.autocrlf=false -c core.attributesFile=/dev/null archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$2"
 }
 
 rm -rf "$out" && mkdir -p "$out"
