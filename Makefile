@@ -480,7 +480,7 @@ model-run:
 fuzz-run: $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
 	@$(if $^,BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) JOBS=$(JOBS) tests/fuzz/run.sh $^,echo 'make fuzz: there are no tests/fuzz/fuzz_*.c yet')
 soak-run: $(patsubst %.c,$(BUILD)/%,$(SOAK_SRC))
-	@$(if $^,set -e; for p in $^; do SOAK_SECONDS='$(SOAK_SECONDS)' SEED='$(SEED)' $$p; done,echo 'make soak: there is no tests/soak/soak_$(SOAK).c'; exit 1)
+	@$(if $^,SOAK_SECONDS='$(SOAK_SECONDS)' SEED='$(SEED)' tests/soak/run.sh $^,echo 'make soak: there is no tests/soak/soak_$(SOAK).c'; exit 1)
 interop-run: all $(JAR)
 	@if [ -x tests/interop/run.sh ]; then BUILD=$(BUILD) PEERS='$(PEERS)' tests/interop/run.sh; else \
 	    echo 'make interop: there is no tests/interop/run.sh yet'; fi

@@ -2,7 +2,7 @@
 # make check-servers: `make check` on each server that Debian 12, its backports, Debian 13 and sid offer, and on the programs
 # in SERVERS and ETCDS (else on the etcd that is installed). The packages come from where apt gets Debian's from here, with
 # what they need, and are only unpacked, below build/servers. What can't be had is skipped with a line. The end is a line for
-# each server, and the table of results. Without ONLY the table replaces these servers' rows in tests/README.md; rows of
+# each server, and the table of results. Without ONLY the table replaces these servers' rows in tests/servers.md; rows of
 # servers that did not run stay, with their dates.
 #
 #   make check-servers ONLY="conform chaos/test_line" SERVERS="/opt/redis-6.2/bin/redis-server"
@@ -92,18 +92,6 @@ result() { # server, log
         END { printf "| %s | %s | %s | %s | %s | %s |\n", server, of("conform"), of("chaos"), of("legacy"), of("cli"), day }' "$2"
 }
 
-# Put the rows in the place of those of the same servers, in the order of their names and versions.
-record() { # page, rows
-    local page=$1 begin='<!-- servers -->' end='<!-- /servers -->'
-    shift
-    { printf '%s\n' "$@" && awk -v b="$begin" -v e="$end" '$0 == e { exit } on && /^\| [A-Za-z]+ [0-9]/ { print } $0 == b { on = 1 }' "$page"; } |
-        awk -F ' [|] ' '!seen[$1]++' | sort -t '|' -k2,2V >"$into/rows"
-    awk -v b="$begin" -v e="$end" -v rows="$into/rows" '
-        $0 == e { on = 0; while ((getline row < rows) > 0) print row }
-        !on || !/^\| [A-Za-z]+ [0-9]/ { print }
-        $0 == b { on = 1 }' "$page" >"$into/page" && cat "$into/page" >"$page"
-}
-
 rows=() table=() status=0
 check() { # name, program, ETCD (REDIS_SERVER)
     local log=$into/$1.log
@@ -140,6 +128,9 @@ printf '%s\n' "${rows[@]}"
 if ((${#table[@]} > 0)); then
     printf '\n| server | promises | faults | timestamp locks | tool | run on |\n|---|---|---|---|---|---|\n'
     printf '%s\n' "${table[@]}"
-    [[ -n ${ONLY:-} ]] || record "${PAGE:-tests/README.md}" "${table[@]}"
+    [[ -n ${ONLY:-} ]] || tests/record.sh "${PAGE:-tests/servers.md}" servers "${table[@]}"
+    [[ -n ${ONLY:-}${PAGE:-} ]] || tests/record.sh tests/README.md runs "$(printf '%s\n' "${rows[@]}" | awk -v day="$(date -u +%F)" '
+        / passed, / { ran++; for (i = 2; i <= NF; i++) n[$i] += $(i - 1) }
+        END { printf "| `make check-servers` | %d servers: %d files passed, %d failed, %d skipped | %s |", ran, n["passed,"], n["failed,"], n["skipped"], day }')"
 fi
 exit $status

@@ -176,4 +176,5 @@ report "$work/together"
 tail=
 ((skipped == 0)) || tail=", $skipped skipped"
 echo "$passed passed, $failed failed$tail"
+[[ ${PEERS:-} ]] || "$here/tests/record.sh" "$here/tests/README.md" runs "| \`make interop\` | $passed passed, $failed failed$tail | $(date -u +%F) |"
 ((failed == 0))

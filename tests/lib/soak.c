@@ -4,6 +4,8 @@
 #include "soak.h"
 
 #include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "clock_wait.h"
@@ -31,6 +33,15 @@ void soak_print(const char *name, const soak_tally *tally) {
     print_message("%-52s %5d times, without service %5d ms on average, %6d at most\n", name,
                   tally->struck, (int)(tally->struck ? tally->sum_ms / tally->struck : 0),
                   (int)tally->longest_ms);
+}
+
+void soak_sum(const char *format, ...) {
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    print_message("in all: %s\n", text);
 }
 
 static tl_lock *held;

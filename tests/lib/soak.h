@@ -18,6 +18,8 @@ void soak_seed(void);
 
 void soak_struck(soak_tally *tally, int64_t pause_ms);
 void soak_print(const char *name, const soak_tally *tally);
+/** The line of a run's end that goes into tests/README.md. */
+void soak_sum(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /** A lock that is held all the time, from a return on until soak_let_go. */
 void soak_hold(tl_client *client, const char *key, int64_t ttl_ms, int64_t within_ms);

@@ -50,9 +50,9 @@ unpack() { # suite, where
         printf 'path-include=/usr/share/man/*\npath-include=/usr/share/doc/*\n' >"$2/etc/dpkg/dpkg.cfg.d/all-of-it"
 }
 
-# In namespaces of its own, with terminals of its own: its processes and mounts end with it.
+# In namespaces of its own, with terminals of its own: its processes and mounts end with it. Its root is a mount, as rpm wants it.
 inside() { # chroot, script
-    unshare --mount --pid --fork --kill-child bash -c 'mount -t proc proc "$1/proc" && \
+    unshare --mount --pid --fork --kill-child bash -c 'mount --bind "$1" "$1" && mount -t proc proc "$1/proc" && \
         mount -t devpts -o newinstance,ptmxmode=0666 devpts "$1/dev/pts" && exec chroot "$1" /usr/bin/env -i \
         PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
         SOURCE_DATE_EPOCH="$3" JOBS="$4" bash -euc "$2"' inside "$1" "$2" "$when" "$(nproc)"

@@ -166,4 +166,7 @@ for asked in ${PLATFORMS:-$(awk '{ print $1 }' <<<"$table")}; do
 done
 ((${#rows[@]} == 0)) || printf '%s\n' "${rows[@]}"
 echo "$passed passed, $failed failed, $skipped skipped"
+[[ ${PLATFORMS:-} ]] || tests/record.sh tests/README.md runs "| \`make check-platforms\` | ${#rows[@]} platforms: $(printf '%s\n' "${rows[@]}" |
+    awk '{ for (i = 2; i <= NF; i++) n[$i] += $(i - 1) }
+        END { print n["passed,"] + 0 " files passed, " n["failed,"] + 0 " failed, " n["skipped"] + 0 " skipped" }'); $failed steps failed | $(date -u +%F) |"
 ((failed == 0))

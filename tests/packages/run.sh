@@ -101,4 +101,5 @@ for suite in "${suites[@]}"; do
 done
 
 echo "$passed passed, $failed failed"
+[[ ${SUITES:-} ]] || tests/record.sh tests/README.md runs "| \`make check-packages\` | $passed passed, $failed failed | $(date -u +%F) |"
 ((failed == 0))

@@ -15,6 +15,6 @@ TEST(a_leader_that_is_stopped_and_woken_time_after_time_harms_nobody) {
     int rounds = 0;
     for (; rounds < ROUNDS || now_ms() < end; rounds++)
         etcd_stop_and_wake_the_leader(e, TTL_MS);
-    printf("the leader was stopped and woken %d times\n", rounds);
+    soak_sum("the leader was stopped and woken %d times", rounds);
     real_etcd_free(e);
 }

@@ -281,8 +281,8 @@ TEST(the_number_is_exact_over_mixed_faults) {
     } while (clock_ms() < until_ms);
     for (int i = 0; i < KINDS; i++)
         soak_print(faults[i].name, &tallies[i]);
-    print_message(
+    soak_sum(
         "%d rounds, %lld times held, %d times a held lock was lost; else all had it again after %lld ms at "
-        "most\n",
+        "most",
         rounds, (long long)counted, losses, (long long)longest_partial_ms);
 }

@@ -68,9 +68,9 @@ static int count_kinds(void) {
 }
 
 static void print_tallies(int rounds, int64_t counted) {
-    print_message("%d rounds, %lld times held\n", rounds, (long long)counted);
     for (int i = 0; i < count_kinds(); i++)
         soak_print(sentinel_fault_at(i)->name, &tallies[i]);
+    soak_sum("%d rounds, %lld times held", rounds, (long long)counted);
 }
 
 TEST(the_number_is_exact_over_mixed_faults) {
