@@ -77,10 +77,6 @@ static bool none_left(tl_gateway *gateway) {
     return false;
 }
 
-static bool copy(tl_gateway *gateway, const char *text, size_t n, tl_reply *ret) {
-    return tl__reply_make_text(&gateway->room, tl__bytes(text, n), ret) || none_left(gateway);
-}
-
 static bool make_error(tl_gateway *gateway, int64_t code, const char *message, tl_reply *ret) {
     return tl__reply_make_error(&gateway->room, code, tl__bytes_of(message), ret) ||
            none_left(gateway);
@@ -99,6 +95,10 @@ tl_gateway *tl__gateway_new(tl_bytes prefix) {
     if (gateway)
         gateway->prefix = prefix;
     return gateway;
+}
+
+static bool copy(tl_gateway *gateway, const char *text, size_t n, tl_reply *ret) {
+    return tl__reply_make_text(&gateway->room, tl__bytes(text, n), ret) || none_left(gateway);
 }
 
 static bool odd(tl_gateway *gateway, const char *problem) {

@@ -112,7 +112,7 @@ alpine() { # chroot, compiler, further arguments of make
 
 build_and_test() { # chroot, compiler, further arguments of make
     mkdir -p "$1/root/tree" && tar -C "$1/root/tree" -xf "$work/source.tar" &&
-        inside "$1" "cd /root/tree && export $settings
+        inside "$1" "cd /root/tree && export WERROR=1 $settings
             make -j\$JOBS CC=$2 $3 all && make -j\$JOBS JOBS=\$JOBS CC=$2 $3 check-run ONLY='unit wire'"
 }
 export -f build_and_test
