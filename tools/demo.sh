@@ -230,8 +230,8 @@ java_release() { redis DEL "$1" >/dev/null; }
 scene_legacy() {
     local job end started
     title "Beside Java services that lock the old way"
-    tell "Such a lock is a key with the time when it ends, taken with SETNX and GETSET, released with DEL." \
-        "Here it lives 3 s. A Java service takes it, and crashes without a release."
+    tell "Such a lock is a key with the time when it ends. SETNX and GETSET acquire it, and DEL releases it." \
+        "Here it lives 3 s. A Java service acquires it, and crashes without a release."
     java_lock sync 3000 || wrong "the lock should be free"
     end=$(redis GET sync)
     show "redis-cli GET sync"
@@ -251,13 +251,13 @@ SH
     ((started > end + 300)) || wrong "it began too early: $started"
     right "it waited for the end, and another $(seconds $((started - end))): Java's clocks may be off by 0.2 s, and slow"
     java_lock sync 3000 && wrong "a Java service got the lock as well"
-    right "a Java service that tries now does not get it"
+    right "a Java service that tries now does not acquire it"
     touch "$work/begin.done"
     wait "$job" || wrong "the job failed"
     [[ -z $(redis GET sync) ]] || wrong "the lock was not released"
     java_lock sync 3000 || wrong "the lock should be free"
     java_release sync
-    right "when the job has ended, the Java service gets it at once"
+    right "when the job has ended, the Java service acquires it at once"
 }
 
 # A service that follows the phase: it acquires the lock again and again, and writes down when.
