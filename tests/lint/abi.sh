@@ -1,6 +1,6 @@
 #!/bin/bash
 # What programs that were built with the library rely on, compared with a record of it: exported symbols with their
-# version, sizes, members, values and prototypes, as the compiler sees the public headers. Each finding is a line.
+# version, sizes, members, values, texts of macros and prototypes, as the compiler sees the public headers. Each finding is a line.
 #
 #   tests/lint/abi.sh [--record] ROOT LIBRARY RECORD      (make abi, make abi-record)
 #
@@ -105,7 +105,7 @@ describe() { # path of the header
     /^# [0-9]/ { inside = index($0, "\"" path "\"") > 0; next }
     inside && $1 == "#define" && $2 ~ /^TL_/ {
         value = $0; sub(/^#define [^ ]* */, "", value)
-        if ($2 ~ /\(/) { name = $2; sub(/\(.*/, "", name); say("macro " name, "", "") }
+        if ($2 ~ /\(/) { text_of = substr($0, 9); sub(/\(/, " (", text_of); say("macro " text_of, "", "") }
         else if ($2 == "TL_VERSION_NUMBER") next # each release has another one
         else if (value != "" && value !~ /^"/) say("constant " $2 " ", "%lld", ", (long long)(" value ")")
         next

@@ -77,6 +77,8 @@ h=tidelock.h
 edit $h 's/^#define TL_VERSION_NUMBER 9/&1/'
 compare || complain "a new version counts as a change"
 fresh
+edit $h 's/INT64_C(8) <</INT64_C(16) <</'
+breaks 'was "macro TL_STATS_BUCKET_US (i) (INT64_C(8) << (i))"'
 stub '/^tl_lock_extend$/d'
 edit $h '/^tl_err tl_lock_extend(/d'
 breaks 'gone: "symbol tl_lock_extend@@TIDELOCK_0"'
@@ -94,7 +96,7 @@ breaks 'gone: "enum tl_err.TL_EDENIED = 10"'
 edit $h 's/^#define TL_TOKEN_SIZE 37/#define TL_TOKEN_SIZE 41/'
 breaks 'constant TL_TOKEN_SIZE'
 edit $h 's/^#define TL_LOCK_OPTIONS(/#define TL_LOCK_OPTS(/'
-breaks 'gone: "macro TL_LOCK_OPTIONS"'
+breaks 'gone: "macro TL_LOCK_OPTIONS '
 edit $h 's/^    const char \*url; /    const char *password; /; t; s/^    const char \*password; /    const char *url; /'
 breaks 'was "member tl_client_options.url offset 8 .* offset 16 '
 edit $h 's/^    int32_t drift_ppm; /    uint32_t drift_ppm; /'
