@@ -513,7 +513,7 @@ install: all $(BUILD)/install/libtidelock.a
 	$(Q)ln -sf libtidelock.so.$(VERSION) $(D)$(LIBDIR)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $(D)$(LIBDIR)/libtidelock.so
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' \
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|' \
 	    -e 's|@LIBS@|$(STATIC_LIBS)|' \
 	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(LIBDIR)/cmake/tidelock

@@ -27,6 +27,7 @@ if pkg-config --exists libnghttp2 2>/dev/null && [[ ${HTTP2-} != 0 ]]; then
     readelf -d "$root$prefix/lib/libtidelock.so" | grep -q 'NEEDED.*libnghttp2' || fail "the library can't speak gRPC"
     [[ $(pkg-config --static --libs tidelock) == *nghttp2* ]] || fail "tidelock.pc doesn't name libnghttp2"
 fi
+[[ $(pkg-config --define-variable=prefix=/moved --libs tidelock) == *"/moved/lib "* ]] || fail "tidelock.pc can't be moved: $(pkg-config --define-variable=prefix=/moved --libs tidelock)"
 [[ $(pkg-config --static --libs tidelock) == *jansson* ]] || fail "tidelock.pc doesn't name jansson"
 [[ $(pkg-config --cflags tidelock) != *@(hiredis|uuid)* ]] || fail "its users get other headers' directories: $(pkg-config --cflags tidelock)"
 
