@@ -184,6 +184,7 @@ check-servers: ; $(NEED) check
 	$(AGAIN) check-servers-run
 demo: ; $(NEED) demo
 	$(NEED) --try etcd
+	$(NEED) --try pages
 	$(AGAIN) demo-run
 demo-svg: ; $(NEED) demo etcd
 	$(AGAIN) demo-svg-run

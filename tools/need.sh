@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install what a goal needs and the machine lacks; do and print nothing when all is there.
 #
-#   tools/need.sh [-n] GROUP...    groups: build demo check lint model docs valgrind chrony promtool etcd deb packages
+#   tools/need.sh [-n] GROUP...    groups: build demo pages check lint model docs valgrind chrony promtool etcd deb packages
 #                                  platforms release
 #   tools/need.sh --try GROUP...   a package that can't be installed is reported, and is no failure
 #
@@ -32,7 +32,7 @@ build  libssl-dev       header:openssl/ssl.h
 build  libjansson-dev   header:jansson.h
 build  libnghttp2-dev   header:nghttp2/nghttp2.h
 demo   redis-server     cmd:redis-server
-demo   scdoc            cmd:scdoc
+pages  scdoc            cmd:scdoc
 check  libcmocka-dev    header:cmocka.h
 check  liblua5.1-0-dev  header:lua5.1/lua.h
 check  g++              cmd:g++
