@@ -550,7 +550,7 @@ function title_of(header, s) {
     return "tidelock-" s
 }
 
-function overview(header, n, i, j, blocks, said, list, any) {
+function overview(header, n, i, j, blocks, said, list, any, compiler) {
     said = head_of[header]
     split("", params)
     n = split_blocks(said, blocks)
@@ -559,7 +559,8 @@ function overview(header, n, i, j, blocks, said, list, any) {
     this = title_of(header)
     page_header[this] = headers[1]
     open_page(this, summary(list))
-    put(".SH SYNOPSIS\n.nf\n.B #include <tidelock/" header ">\n.PP\n.B cc ... $(pkg\\-config \\-\\-cflags \\-\\-libs tidelock)\n.PP\n.B find_package(tidelock CONFIG)\n.B target_link_libraries(PROGRAM tidelock::tidelock)\n.PP\nStatically:\n.B cc \\-static ... $(pkg\\-config \\-\\-static \\-\\-cflags \\-\\-libs tidelock)\n.B target_link_libraries(PROGRAM tidelock::static)\n.fi")
+    compiler = header ~ /\.hpp$/ ? "c++ \\-std=c++17" : "cc"
+    put(".SH SYNOPSIS\n.nf\n.B #include <tidelock/" header ">\n.PP\n.B " compiler " ... $(pkg\\-config \\-\\-cflags \\-\\-libs tidelock)\n.PP\n.B find_package(tidelock CONFIG)\n.B target_link_libraries(PROGRAM tidelock::tidelock)\n.PP\nStatically:\n.B " compiler " \\-static ... $(pkg\\-config \\-\\-static \\-\\-cflags \\-\\-libs tidelock)\n.B target_link_libraries(PROGRAM tidelock::static)\n.fi")
     put(".SH DESCRIPTION")
     for (i = 1; i <= n; i++) {
         if (match(blocks[i], /^[A-Z][a-z]+( [a-z]+)?( [a-z]+)?( [a-z]+)?\. /) && blocks[i] !~ /^ /) {
