@@ -284,14 +284,15 @@ $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)
 	$(Q)ln -sf $(SONAME) $@
 
 # The archive that is installed shows the same names as the shared library: it has one object, whose other names are local.
-# Two tests may want it at once.
+# gcc makes machine code of it also with -flto; with clang and -flto it stays as it is. Two tests may want it at once.
+NO_LTO := $(shell $(CC) -flinker-output=nolto-rel -S -o /dev/null -x c /dev/null 2>/dev/null && echo -flinker-output=nolto-rel)
 $(BUILD)/install/libtidelock.a: $(BUILD)/libtidelock.a
 	$(call say,AR $@)
 	@mkdir -p $(@D)
 	$(Q)at=$@.$$$$ && mkdir $$at && \
-	if [ -n "$(SAN)$(findstring -flto,$(CFLAGS))" ]; then cp $< $$at/; else \
-	$(CC) -r -nostdlib -Wl,--force-group-allocation,--whole-archive $< -o $$at/tidelock.o && \
-	$(OBJCOPY) --wildcard --keep-global-symbol='tl_[a-z]*' $$at/tidelock.o && $(AR) rcs $$at/$(@F) $$at/tidelock.o; fi && \
+	if [ -n "$(SAN)$(if $(NO_LTO),,$(findstring -flto,$(CFLAGS)))" ]; then cp $< $$at/; else \
+	$(CC) $(filter -flto%,$(CFLAGS)) -fPIC -r $(NO_LTO) -nostdlib -Wl,--force-group-allocation,--whole-archive $< -o $$at/tidelock.o && \
+	$(OBJCOPY) --wildcard --keep-global-symbol='!tl_*.*' --keep-global-symbol='tl_[a-z]*' $$at/tidelock.o && $(AR) rcs $$at/$(@F) $$at/tidelock.o; fi && \
 	mv $$at/$(@F) $@ && rm -r $$at
 
 link = $(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -pie $(filter %.o %.a,$^) $(1) $(DEP_LIBS) -o $@

@@ -33,7 +33,7 @@ static tl_bytes inbox_of(const tl_keeper *keeper) {
  * message at all nodes, so that it is not known by which node's clock a grant goes: there a grant counts
  * as a look message. */
 static void on_message(tl_keeper *keeper, const tl_link *link, tl_bytes message) {
-    tl_bytes key, token;
+    tl_bytes key = {0}, token = {0};
     tl_grant grant = {.run = tl__wakeup_run(link->wakeup), .arrived = tl__mono_now()};
     tl_line_message kind = tl__line_read(message, &key, &token, &grant);
     for (tl_listener *listener = keeper->listeners; listener; listener = listener->next) {

@@ -58,7 +58,7 @@ static void sort(int64_t *v, unsigned count) {
 }
 
 tl_mono tl__ballots_deadline(const tl_ballots *ballots) {
-    int64_t sorted[TL_QUORUM_MAX];
+    int64_t sorted[TL_QUORUM_MAX] = {0}; /* the compiler doesn't know that a server is there */
     for (unsigned i = 0; i < ballots->count; i++)
         sorted[i] = ballots->until[i].ns;
     sort(sorted, ballots->count);
@@ -91,7 +91,7 @@ tl_mono tl__quorum_grace(tl_mono began, tl_mono now) {
 }
 
 tl_mono tl__quorum_free_at(const tl_mono *free, unsigned count) {
-    int64_t sorted[TL_QUORUM_MAX];
+    int64_t sorted[TL_QUORUM_MAX] = {0};
     for (unsigned i = 0; i < count; i++)
         sorted[i] = free[i].ns;
     sort(sorted, count);

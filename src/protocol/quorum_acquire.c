@@ -260,7 +260,7 @@ static void begin_round(tl_quorum_acquisition *acquisition, const tl_event *even
 /* When a majority of the servers is free. A server that voted for us is free now, another one when its hold
  * expires. */
 static tl_mono free_at(const tl_quorum_acquisition *acquisition) {
-    tl_mono free[TL_QUORUM_MAX];
+    tl_mono free[TL_QUORUM_MAX] = {{0}};
     for (unsigned i = 0; i < acquisition->count; i++) {
         const tl_voter *voter = &acquisition->voter[i];
         bool voted = voter->run == acquisition->run && voter->until.ns > 0;

@@ -21,6 +21,7 @@ bookworm-s390x  bookworm s390x gcc
 trixie-amd64    trixie   amd64 gcc
 trixie-gcc-13   trixie   amd64 gcc-13
 trixie-clang    trixie   amd64 clang
+trixie-lto      trixie   amd64 gcc
 trixie-arm64    trixie   arm64 gcc
 trixie-i386     trixie   i386  gcc
 trixie-armhf    trixie   armhf gcc
@@ -110,6 +111,16 @@ alpine() { # chroot, compiler, further arguments of make
         ! readelf -d /tmp/simple /root/pkg/usr/bin/tidelock | grep libc.so.6 && /root/pkg/usr/bin/tidelock --version"
 }
 
+# Optimised as a whole: the static library still shows the names of the public headers alone, and links without -flto.
+# Tests are left out, since each program would be optimised with all of the library.
+build_whole() { # chroot, compiler
+    mkdir -p "$1/root/tree" && tar -C "$1/root/tree" -xf "$work/source.tar" &&
+        inside "$1" "cd /root/tree && make -j\$JOBS WERROR=1 CC=$2 CFLAGS='-O3 -flto=auto' install DESTDIR=/root/whole PREFIX=/usr && cd /root/whole/usr
+            if nm -g --defined-only lib/libtidelock.a | grep ' [A-Z] ' | grep -v ' tl_[a-z_0-9]*$'; then exit 1; fi
+            $2 -fno-lto share/doc/tidelock/examples/simple.c -Iinclude lib/libtidelock.a -o /tmp/simple \
+                \$(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --static --libs-only-l tidelock | sed 's/-ltidelock//')"
+}
+
 build_and_test() { # chroot, compiler, further arguments of make
     mkdir -p "$1/root/tree" && tar -C "$1/root/tree" -xf "$work/source.tar" &&
         inside "$1" "cd /root/tree && export WERROR=1 $settings
@@ -139,7 +150,11 @@ platform() { # name, suite, processor, compiler
     else
         step "$1: compiler and libraries" install_native "$at" "$4" || return 1
     fi
-    step "$1: unit and wire" "${by[@]}" build_and_test "$at" "$compiler" "$other"
+    if [[ $1 == *-lto ]]; then
+        step "$1: build as a whole" build_whole "$at" "$compiler"
+    else
+        step "$1: unit and wire" "${by[@]}" build_and_test "$at" "$compiler" "$other"
+    fi
     status=$?
     row "$1" "$compiler $(inside "$at" "$compiler -dumpfullversion 2>/dev/null || $compiler -dumpversion")"
     if [[ $1 == musl ]]; then step "$1: steps of the APKBUILD" alpine "$at" "$compiler" "$other"; fi

@@ -135,7 +135,7 @@ static int check(const void *options, skew_rule *rule) {
 /* ---- listening -------------------------------------------------------------------------------- */
 
 static skew_listen *begin(const void *options, const skew_rule *rule) {
-    skew_listen_options made;
+    skew_listen_options made = {.dialect = NULL};
     skew_listen *listening = malloc(sizeof *listening);
 
     if (listening && make(options, rule->lock_timeout_us / 1000, &made) == 0 &&

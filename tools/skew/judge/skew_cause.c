@@ -298,7 +298,7 @@ static bool is_slack_too_small(const skew_result *result) {
 }
 
 bool skew_cause_find(skew_result *result) {
-    size_t n = (size_t)result->host_count;
+    size_t n = (unsigned)result->host_count; /* never negative, which gcc can't see */
     search search = {.result = result, .smallest = SKEW_CAUSE_MOST + 1};
 
     result->causes = 0;
