@@ -19,6 +19,11 @@ for file in "$here"/tools/monitoring/*; do
     cmp -s "$file" "$root$prefix/share/doc/tidelock/monitoring/${file##*/}" || fail "${file##*/} is not installed"
 done
 
+# What the pages link to is installed, too.
+while IFS=: read -r page link; do
+    [[ -e ${page%/*}/${link%%#*} ]] || fail "$page: there is no $link"
+done < <(grep -roP --include='*.md' '\]\(\K(?!https?:|#)[^)]+' "$root$prefix/share/doc/tidelock")
+
 # JSON is the tool's, and in the library etcd's, whose answers it reads: linked, where a static program finds it.
 readelf -d "$root$prefix/bin/tidelock" | grep -q 'NEEDED.*libjansson' || fail "readelf doesn't show what the tool needs"
 readelf -d "$root$prefix/lib/libtidelock.so" | grep -q 'NEEDED.*libjansson' || fail "the library can't read what etcd answers"
