@@ -47,6 +47,7 @@ typedef struct {
     bool in_flight; /* a send without an answer */
     tl_send asked;
     tl_mono asked_at;
+    int64_t asked_us; /* what a stamp is written by: its clock then, at most */
     uint16_t tickets[SENDS_MAX];
     unsigned sends, arms;
     unsigned at_once; /* sends at this instant */

@@ -67,8 +67,10 @@ static inline void check_send(fuzz_world *w, const tl_send *send) {
         check_plain(w, send, goes_on ? asked_word(w) : NO_WORD);
     else if (w->stamps && send->count > 0)
         check_scripts(w, send);
-    if (w->stamps)
+    if (w->stamps) {
         note_written(w, send);
+        w->asked_us = known_us(w).hi;
+    }
 #endif
     check_ticket(w, send);
     MUST(send->count <= 2 && (send->native == 0 || is_script(send, TL_SCRIPT_ACQUIRE)));

@@ -146,10 +146,13 @@ static inline void check_plain(const fuzz_world *w, const tl_send *send, int las
     if (word == SETNX || word == GETSET) {
         tl_stamp own = read_stamp(w, c->argv[2]);
         MUST(w->kind == ACQUIRE && !w->detached);
-        MUST(send->by.ns <= tl__mono_add_ms(w->now, r->legacy_delay_max_ms).ns);
+        /* The clock was read for a GETSET before the GET. */
+        tl_mono read_at = word == GETSET ? w->asked_at : w->now;
+        int64_t read_ms = (word == GETSET ? w->asked_us : known_us(w).hi) / 1000;
+        MUST(send->by.ns <= tl__mono_add_ms(read_at, r->legacy_delay_max_ms).ns);
         MUST(own.kind == TL_STAMP_GOOD); /* whatever its clock shows */
-        MUST((own.end_ms >= known_us(w).hi / 1000 + r->legacy_ttl_min_ms &&
-              own.end_ms >= known_us(w).hi / 1000 + w->job.ttl_ms));
+        MUST((own.end_ms >= read_ms + r->legacy_ttl_min_ms &&
+              own.end_ms >= read_ms + w->job.ttl_ms));
     }
     if (word == GETSET)
         MUST(last == GET && w->told_text &&
