@@ -201,7 +201,9 @@ tl_lock *tl_lock_new(tl_client *client, const void *key, size_t key_len,
     tl_lock_options o;
     tl_rules rules;
     if (!client || !tl__client_is_here(client)) {
-        tl__fail(err, TL_EINVALID, 0, "lock: the client belongs to the parent process");
+        tl__fail(err, TL_EINVALID, 0,
+                 client ? "lock: the client belongs to the parent process"
+                        : "lock: the client is NULL; did tl_client_open fail?");
         return NULL;
     }
     if (!key || key_len == 0 || key_len > TL_KEY_MAX) {

@@ -158,6 +158,8 @@ static void refuse_lock(conform *c, const void *key, size_t n, const tl_lock_opt
 
 CONFORM(a_locks_options_are_checked, c) {
     static char long_key[TL_KEY_MAX + 1];
+    assert_null(tl_lock_new(NULL, "k", 1, NULL, &said));
+    assert_one_clear_line("the client is NULL");
     refuse_lock(c, NULL, 3, NULL, "key");
     refuse_lock(c, "", 0, NULL, "key");
     refuse_lock(c, long_key, sizeof long_key, NULL, "key");
