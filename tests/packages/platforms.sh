@@ -118,7 +118,7 @@ build_whole() { # chroot, compiler
         inside "$1" "cd /root/tree && make -j\$JOBS WERROR=1 CC=$2 CFLAGS='-O3 -flto=auto' install DESTDIR=/root/whole PREFIX=/usr && cd /root/whole/usr
             if nm -g --defined-only lib/libtidelock.a | grep ' [A-Z] ' | grep -v ' tl_[a-z_0-9]*$'; then exit 1; fi
             $2 -fno-lto share/doc/tidelock/examples/simple.c -Iinclude lib/libtidelock.a -o /tmp/simple \
-                \$(PKG_CONFIG_PATH=lib/pkgconfig pkg-config --static --libs-only-l tidelock | sed 's/-ltidelock//')"
+                \$(pkg-config --libs hiredis uuid openssl jansson libnghttp2) -pthread -lm"
 }
 
 build_and_test() { # chroot, compiler, further arguments of make
