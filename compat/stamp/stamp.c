@@ -350,7 +350,7 @@ static tl_status refused(tl_try *attempt, const tl_job *job, const tl_event *eve
     attempt->bounded = false;
     if (never_quiet(attempt, job, out) || never_rests(attempt, job, event, out))
         return TL_END;
-    stamp_try->owned = tl__stamp_script_renews(stamp_try); /* until it is read again */
+    stamp_try->owned = tl__stamp_script_owns(stamp_try); /* until it is read again */
     tl__stamp_watch_send(stamp_try, job, event, out);
     return TL_GO;
 }
@@ -363,11 +363,11 @@ static bool reads(const tl_try *attempt) {
 }
 
 /* An attempt that found that it owns the lock, and is renewing it unless the reply says
- * otherwise. */
+ * otherwise; or has renewed it, and acquires it again. */
 static bool leaves(const tl_try *attempt) {
     const tl_stamp_try *stamp_try = (const tl_stamp_try *)attempt;
     return (stamp_try->level != TL_LEVEL_SCRIPT && stamp_try->owned) ||
-           (stamp_try->level == TL_LEVEL_SCRIPT && tl__stamp_script_renews(stamp_try) &&
+           (stamp_try->level == TL_LEVEL_SCRIPT && tl__stamp_script_owns(stamp_try) &&
             attempt->result.code != TL_EBUSY);
 }
 

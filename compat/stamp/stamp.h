@@ -109,8 +109,8 @@ bool tl__stamp_unchanged(const tl_job *job, tl_bytes value);
 
 void tl__stamp_script_send(tl_stamp_try *stamp_try, const tl_job *job, const tl_event *event,
                            tl_out *out);
-/** Is this an acquire that was confirmed too late, and is now renewed? */
-bool tl__stamp_script_renews(const tl_stamp_try *stamp_try);
+/** Is this an acquire that was confirmed too late, and is now renewed, or was? */
+bool tl__stamp_script_owns(const tl_stamp_try *stamp_try);
 tl_status tl__stamp_script_answered(tl_stamp_try *stamp_try, const tl_job *job,
                                     const tl_event *event, tl_out *out);
 

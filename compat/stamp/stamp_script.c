@@ -191,8 +191,10 @@ static tl_status renewed(tl_stamp_try *stamp_try, const tl_job *job, const tl_ev
     answer.fence = stamp_try->try.result.acquire.fence;
     bool quiet = GUARD(no_quiet_renewal) && answer.status == 1 && job->acquire.quiet_ms > 0;
     if (GUARD(renewed_acquired_at_once) && quiet &&
-        ask_again(stamp_try, FIRST, job, (tl_bytes){0}, event, out))
+        ask_again(stamp_try, FIRST, job, (tl_bytes){0}, event, out)) {
+        stamp_try->owned = GUARD(renewed_is_dropped); /* until it is read again */
         return TL_GO;
+    }
     if (quiet)
         return tl__try_fail(&stamp_try->try, TL_EUNAVAILABLE, true, TL_LITERAL(again), out);
     if (answer.status == 1)
@@ -208,6 +210,7 @@ static tl_status acquire_answered(tl_stamp_try *stamp_try, const tl_job *job, co
         return renewed(stamp_try, job, event, out);
     if (!tl__sidecar_acquired(&stamp_try->try, job, event, out, &answer))
         return tl__try_malformed(&stamp_try->try, out);
+    stamp_try->owned = false;
     if (answer.status == 1)
         return held(stamp_try, job, &answer, event, out);
     return answer.status == 0 ? busy(stamp_try, job, &answer, event, out)
@@ -309,8 +312,9 @@ static tl_status release_answered(tl_stamp_try *stamp_try, const tl_job *job, co
     return status;
 }
 
-bool tl__stamp_script_renews(const tl_stamp_try *stamp_try) {
-    return stamp_try->try.result.op == TL_ACQUIRE && stamp_try->phase == RENEWING;
+bool tl__stamp_script_owns(const tl_stamp_try *stamp_try) {
+    return stamp_try->try.result.op == TL_ACQUIRE &&
+           (stamp_try->phase == RENEWING || stamp_try->owned);
 }
 
 /* The acquire may have passed this client's own queue entry, left from an earlier phase. */

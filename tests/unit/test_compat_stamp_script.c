@@ -164,6 +164,23 @@ TEST(with_quiet_ms_a_stamp_is_believed_by_a_take_alone) {
     expect(&f, TL_OK, false);
 }
 
+TEST(a_stamp_that_was_renewed_is_dropped_if_it_cannot_be_acquired_again) {
+    feed f;
+    for (int lost = 0; lost < 2; lost++) {
+        prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
+        m.job.acquire.quiet_ms = T_MS;
+        (void)feed_start(&f);
+        (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
+        (void)answer_keep(&f, 1, text_of(START_MS + T_MS), 60000);
+        feed_assert_asked(&f, "acquire");
+        if (lost)
+            (void)feed_failed(&f, false, TL_EUNAVAILABLE, "connection refused");
+        else
+            (void)answer_take(&f, 0, text_of(START_MS + 90000), 60000, true);
+        expect(&f, lost ? TL_EUNAVAILABLE : TL_EBUSY, lost);
+    }
+}
+
 TEST(a_stamp_that_is_not_given_yet_is_not_believed) {
     feed f;
     prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
