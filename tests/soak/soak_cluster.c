@@ -161,10 +161,11 @@ static void print_tallies(void) {
     print_message(
         "%4d rounds of the last kind because of a busy machine alone; %d keys at two nodes\n",
         unmeant, real_fleet_doubles(fleet));
-    soak_sum("%d rounds, %d times held; where nothing was forgotten %d twice at one moment, %d lost",
-             sums[0].rounds + sums[1].rounds + sums[2].rounds,
-             sums[0].all.counted + sums[1].all.counted + sums[2].all.counted, sums[0].all.overlaps,
-             sums[0].losses);
+    soak_sum(
+        "%d rounds, %d times held; where nothing was forgotten %d twice at one moment, %d lost",
+        sums[0].rounds + sums[1].rounds + sums[2].rounds,
+        sums[0].all.counted + sums[1].all.counted + sums[2].all.counted, sums[0].all.overlaps,
+        sums[0].losses);
 }
 
 TEST(the_number_is_exact_over_mixed_faults) {
