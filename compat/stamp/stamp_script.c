@@ -210,7 +210,8 @@ static tl_status acquire_answered(tl_stamp_try *stamp_try, const tl_job *job, co
         return renewed(stamp_try, job, event, out);
     if (!tl__sidecar_acquired(&stamp_try->try, job, event, out, &answer))
         return tl__try_malformed(&stamp_try->try, out);
-    stamp_try->owned = false;
+    if (answer.status >= 0 || !GUARD(late_repeat_drops)) /* too late, it leaves K as it is */
+        stamp_try->owned = false;
     if (answer.status == 1)
         return held(stamp_try, job, &answer, event, out);
     return answer.status == 0 ? busy(stamp_try, job, &answer, event, out)

@@ -166,18 +166,19 @@ TEST(with_quiet_ms_a_stamp_is_believed_by_a_take_alone) {
 
 TEST(a_stamp_that_was_renewed_is_dropped_if_it_cannot_be_acquired_again) {
     feed f;
-    for (int lost = 0; lost < 2; lost++) {
+    enum { BUSY, LATE, REFUSED, HOW };
+    for (int how = BUSY; how < HOW; how++) {
         prepare(&f, &tl__protocol_bridge, TL_ACQUIRE);
         m.job.acquire.quiet_ms = T_MS;
         (void)feed_start(&f);
         (void)answer_take(&f, 1, text_of(START_MS + 500), 60000, true);
         (void)answer_keep(&f, 1, text_of(START_MS + T_MS), 60000);
         feed_assert_asked(&f, "acquire");
-        if (lost)
+        if (how == REFUSED)
             (void)feed_failed(&f, false, TL_EUNAVAILABLE, "connection refused");
         else
-            (void)answer_take(&f, 0, text_of(START_MS + 90000), 60000, true);
-        expect(&f, lost ? TL_EUNAVAILABLE : TL_EBUSY, lost);
+            (void)answer_take(&f, how == BUSY ? 0 : -1, text_of(START_MS + 90000), 60000, true);
+        expect(&f, how == BUSY ? TL_EBUSY : TL_EUNAVAILABLE, how != BUSY);
     }
 }
 
