@@ -32,6 +32,7 @@
 # Knobs: V=1 (show commands)  CC=clang  SAN=address,undefined|thread  COMPAT=0  TLS=0  JSON=0  HTTP2=0  CFLAGS  LDFLAGS
 #        WERROR=1 (a warning is an error, as in a clone)
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
+#        NATIVE=build/tidelock (a command that runs here, for pages and completion when CC is for another processor)
 # Every combination of CC, SAN, COMPAT, TLS, JSON and HTTP2 has a directory of its own below build/.
 
 CFLAGS   ?= -O2 -g
@@ -410,7 +411,7 @@ $(BUILD)/sim: $(call obj,$(SIM_SRC)) $(TEST_LIB)
 # tbl, which scdoc does not write there. man shows it as one long sheet (cR), but groff still lets a sheet end within a table.
 # So each table first asks for room, in which all of its rows fit.
 $(BUILD)/tables: $(BUILD)/tidelock
-	$(Q)$< help tables >$@.tmp && mv $@.tmp $@
+	$(Q)$(or $(NATIVE),$<) help tables >$@.tmp && mv $@.tmp $@
 $(BUILD)/man/%: tools/man/%.scd tools/man/tables.awk $(BUILD)/tables
 	$(call say,MAN $@)
 	@mkdir -p $(@D)
@@ -433,7 +434,7 @@ docs-run: man
 # Each shell's completion, with the table that the tool prints of its own options in it.
 $(BUILD)/completion/options: $(BUILD)/tidelock
 	@mkdir -p $(@D)
-	$(Q)$< help options >$@.tmp && mv $@.tmp $@
+	$(Q)$(or $(NATIVE),$<) help options >$@.tmp && mv $@.tmp $@
 $(BUILD)/completion/options.quoted: $(BUILD)/completion/options
 	$(Q)sed "s/[\\\\']/\\\\&/g" $< >$@
 $(COMPLETION): $(BUILD)/completion/tidelock.%: tools/completion/tidelock.% $(BUILD)/completion/options $(BUILD)/completion/options.quoted

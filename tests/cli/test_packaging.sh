@@ -109,6 +109,12 @@ for lib in hiredis jansson libnghttp2 openssl uuid; do
 done
 sh -n "$here/tools/packaging/alpine/APKBUILD" || fail "the APKBUILD"
 
+# ---- a build for another processor --------------------------------------------------------------------
+# Nothing that is built runs here: what the command says of itself comes from one that does.
+env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock all >"$work/steps" 2>"$err" || fail "make -n"
+[[ $(grep -c '^/native/tidelock help ' "$work/steps") == 2 ]] || fail "the tables of options are not the native command's"
+! grep -E "^($work/other|build)/[^ ]* " "$work/steps" || fail "a program that was built for another processor is run"
+
 # ---- the image ----------------------------------------------------------------------------------------
 # What is copied into it is enough to build the command, and what it builds is what it says.
 mkdir "$work/image"
