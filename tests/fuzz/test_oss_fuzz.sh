@@ -8,6 +8,9 @@ for command in clang zip unzip; do
 done
 clang -fsanitize=fuzzer -x c -o /dev/null - <<<'int LLVMFuzzerTestOneInput(void) { return 0; }' 2>/dev/null ||
     { echo "clang has no libFuzzer (Debian: libclang-rt-14-dev)" && exit 77; }
+# Targets run on the release that they were built on, else on one with an older C library.
+tag=$(sed -n 's/^FROM .*://p' tests/fuzz/oss-fuzz/Dockerfile)
+grep -qx "base_os_version: $tag" tests/fuzz/oss-fuzz/project.yaml || { echo "project.yaml names another release than $tag" && exit 1; }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 env -i PATH="$PATH" HOME="$HOME" OUT="$out" CC=clang CFLAGS='-O1 -g -fsanitize=address,fuzzer-no-link' LIB_FUZZING_ENGINE=-fsanitize=fuzzer \
