@@ -97,7 +97,7 @@ typedef struct {
     tl_err code;
     int sys_errno;     /**< the errno behind it, or the nearest one: ECONNREFUSED; ENOENT: no socket
                             at the path, or no such host; EAGAIN: the name service does not answer;
-                            ETIMEDOUT: nothing came within a limit; and others. 0: there is none */
+                            ETIMEDOUT: a limit has passed; and others. 0: there is none */
     tl_about about;    /**< with TL_EINVALID */
     char message[240]; /**< one line: what failed, and what to do. It has no secrets */
 } tl_error;

@@ -4,6 +4,8 @@
  */
 #include "protocol/attempt.h"
 
+#include <errno.h>
+
 #include "ground/assert.h"
 #include "ground/guard.h"
 
@@ -99,15 +101,21 @@ tl_status tl__try_malformed(tl_try *attempt, tl_out *out) {
                         out);
 }
 
+/* As after no reply: such an end does not replace the cause of an earlier failure (note_cause in hold.c). */
+static tl_status fail_by_limit(tl_try *attempt, bool maybe, tl_bytes message, tl_out *out) {
+    out->sys_errno = ETIMEDOUT;
+    return tl__try_fail(attempt, TL_EUNAVAILABLE, maybe, message, out);
+}
+
 tl_status tl__try_no_time(tl_try *attempt, tl_out *out) {
     static const char late[] = "no time is left for another request";
-    return tl__try_fail(attempt, TL_EUNAVAILABLE, true, TL_LITERAL(late), out);
+    return fail_by_limit(attempt, true, TL_LITERAL(late), out);
 }
 
 tl_status tl__try_too_late(tl_try *attempt, tl_out *out) {
     static const char message[] = "the request reached the server too late";
     attempt->result.late = true;
-    return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(message), out);
+    return fail_by_limit(attempt, false, TL_LITERAL(message), out);
 }
 
 tl_status tl__try_quiet(tl_try *attempt, const tl_event *event, int64_t left_ms, tl_out *out) {
@@ -286,7 +294,7 @@ static tl_status was_told_time(tl_try *attempt, const tl_job *job, const tl_even
     attempt->timing = false;
     attempt->result.late = !tl__mono_before(event->now, attempt->by);
     if (GUARD(late_time) && attempt->result.late)
-        return tl__try_fail(attempt, TL_EUNAVAILABLE, false, TL_LITERAL(late), out);
+        return fail_by_limit(attempt, false, TL_LITERAL(late), out);
     tl__out_time(out, event->replied.reply, 0, event);
     if (!out->has_bracket)
         return tl__try_fail(attempt, TL_ESERVER, false, TL_LITERAL("malformed reply to TIME"), out);

@@ -1,6 +1,8 @@
 /*
  * The token protocol's attempts: what each asks, and what each branch of each answer means.
  */
+#include <errno.h>
+
 #include "attempt_feed.h"
 #include "protocol/attempt.h"
 #include "wire/refusal.h"
@@ -183,6 +185,7 @@ TEST(a_take_is_not_asked_when_the_time_is_told_after_its_limit) {
     (void)feed_reply(&f, "['1700005000' '10000']");
     expect(&f, TL_EUNAVAILABLE, false);
     assert_int_equal(f.out.sends, 0);
+    assert_int_equal(f.out.sys_errno, ETIMEDOUT); /* so that no earlier refusal is forgotten */
 }
 
 TEST(asking_for_the_time_leaves_nothing_behind) {
