@@ -136,6 +136,8 @@ BY_LOOP := vector_loop:1024:noalign$(comma)libcall:-1:noalign
 CC_OPT := $(shell for o in -fstack-clash-protection -fno-semantic-interposition -Wno-format-truncation -Wno-psabi \
             -mmemset-strategy=$(BY_LOOP) -mmemcpy-strategy=$(BY_LOOP); do \
             $(CC) -Werror $$o -S -o /dev/null -x c /dev/null 2>/dev/null && echo $$o; done)
+# What the libraries of the system are built with: 64 where the compiler defines that by itself.
+SYSTEM_TIME := $(shell echo _TIME_BITS | $(CC) -E -P - 2>/dev/null)
 HAVE_TLS := $(if $(filter 0,$(TLS)),,$(filter ssl,$(HAS)))
 HAVE_JSON := $(if $(filter 0,$(JSON)),,$(filter jansson,$(HAS)))
 HAVE_HTTP2 := $(if $(HAVE_JSON),$(if $(filter 0,$(HTTP2)),,$(filter nghttp2,$(HAS))))
@@ -152,7 +154,7 @@ TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 
 ALL_CFLAGS := -std=c11 -Wall -Wextra -Wpedantic -Wno-overlength-strings $(if $(filter 1,$(WERROR)),-Werror) $(CFLAGS) -fPIC -pthread \
     -fstack-protector-strong $(CC_OPT) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
-ALL_CPPFLAGS := -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1) \
+ALL_CPPFLAGS := -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 $(if $(filter 64,$(SYSTEM_TIME)),-DTL_SYSTEM_TIME_64) $(if $(COMPAT_ON),-DTL_COMPAT=1) $(if $(HAVE_TLS),-DTL_HAVE_TLS=1) $(if $(HAVE_JSON),-DTL_HAVE_JSON=1) $(if $(HAVE_HTTP2),-DTL_HAVE_HTTP2=1) \
     $(if $(SAN)$(filter -O0,$(CFLAGS))$(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) $(CPPFLAGS) \
     -Iinclude -iquote src -iquote $(GEN) $(DEP_CPPFLAGS)
 WIDE_CPPFLAGS := $(if $(COMPAT_ON),-iquote compat) -iquote tools -iquote tests/lib -iquote tests/sim $(LUA_CPPFLAGS) $(JSON_CPPFLAGS)

@@ -2,7 +2,9 @@
  * The server, where it and we run, and the way between the two. It must never touch a server that it
  * did not start.
  */
-#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
+#ifndef TL_SYSTEM_TIME_64 /* hiredis takes a struct timeval: the system's, of 32 bits in some 32-bit systems */
+#undef _TIME_BITS
+#endif
 #include <errno.h>
 #include <dirent.h>
 #include <sched.h>

@@ -1,7 +1,9 @@
 /*
  * The helper that runs a private redis-server: it starts, dies, freezes and comes back.
  */
-#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
+#ifndef TL_SYSTEM_TIME_64 /* hiredis takes a struct timeval: the system's, of 32 bits in some 32-bit systems */
+#undef _TIME_BITS
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,9 @@
  * Starts, stops and torments a private redis-server for a test. It never touches a server that it
  * did not start, nor port 6379.
  */
-#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
+#ifndef TL_SYSTEM_TIME_64 /* hiredis takes a struct timeval: the system's, of 32 bits in some 32-bit systems */
+#undef _TIME_BITS
+#endif
 #include "real_redis.h"
 
 #include "ports.h"

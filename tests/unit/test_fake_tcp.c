@@ -1,7 +1,9 @@
 /*
  * The fake server behind a socket: hiredis talks to it, and each fault happens as asked for.
  */
-#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
+#ifndef TL_SYSTEM_TIME_64 /* hiredis takes a struct timeval: the system's, of 32 bits in some 32-bit systems */
+#undef _TIME_BITS
+#endif
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

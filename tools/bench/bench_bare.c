@@ -2,7 +2,9 @@
  * hiredis, used as a program without tidelock would use it. It is only for comparison: after a failed
  * request it is not used again.
  */
-#undef _TIME_BITS /* hiredis takes a struct timeval, which is the system's own in 32-bit programs */
+#ifndef TL_SYSTEM_TIME_64 /* hiredis takes a struct timeval: the system's, of 32 bits in some 32-bit systems */
+#undef _TIME_BITS
+#endif
 #include "bench/bench_bare.h"
 
 #include <hiredis/hiredis.h>
