@@ -45,12 +45,12 @@ many="unit/test_conn unit/test_wakeup unit/test_fake_tcp unit/test_gate unit/tes
     chaos/test_lost_take chaos/test_lost_answer chaos/test_cut chaos/test_login_cut chaos/test_disturb chaos/test_scarce
     chaos/test_names chaos/test_permissions chaos/test_refusals chaos/test_compat_watch"
 quick="-O1 -g" # to build
-under_memory="unit wire fuzz conform chaos cli/test_lock"
+under_memory="unit wire worlds fuzz conform chaos cli/test_lock"
 variants=(thread memory clang small)
 if [[ -z $long ]]; then
     threaded="unit/test_conn unit/test_wakeup unit/test_gate conform/test_queue conform/test_async conform/test_many
         chaos/test_threads chaos/test_loops"
-    under_memory="unit wire"
+    under_memory="unit wire worlds"
     variants=(thread memory)
 fi
 thread=(SAN=thread CFLAGS="$quick" ONLY="$threaded")

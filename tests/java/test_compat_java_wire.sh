@@ -13,8 +13,8 @@ cd "$here" || exit 1
 javac -Xlint:all -Werror -cp "$build/java" -d "$work/classes" tests/java/WirePeer.java \
     tests/legacy/{RespSocket,DistributeLockUtil}.java >"$out" 2>&1 || fail "javac: $(cat "$out")"
 # shellcheck disable=SC2086 # words
-"${CC:-cc}" -std=c11 -Wall -Wextra -Werror ${SAN:+-fsanitize=$SAN} -Iinclude tests/java/wire_peer.c -o "$work/peer" \
-    -L"$build" -ltidelock -Wl,-rpath,"$build" >"$out" 2>&1 || fail "cc: $(cat "$out")"
+"${CC:-cc}" -std=c11 -Wall -Wextra -Werror ${SAN:+"-fsanitize=$SAN"} -Iinclude tests/java/wire_peer.c -o "$work/peer" \
+    -L"$build" -ltidelock -Xlinker -rpath -Xlinker "$build" >"$out" 2>&1 || fail "cc: $(cat "$out")"
 compare() { # scheme
     "$python" tests/java/wire.py "$port" "$build/gen" "$work/peer" "$1://127.0.0.1:$port" -- \
         java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmx64m -cp "$work/classes:$build/java" WirePeer "$port" >"$out" 2>"$err" ||

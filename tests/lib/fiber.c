@@ -31,6 +31,16 @@ static char *new_stack(void) {
 #define BY_THE_SYSTEM 1
 #endif
 #endif
+#ifdef __SANITIZE_ADDRESS__
+#define BY_ADDRESSES 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer)
+#define BY_ADDRESSES 1
+#endif
+#endif
+#ifdef BY_ADDRESSES
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 #if defined __x86_64__ && !defined BY_THE_SYSTEM
 
@@ -98,28 +108,77 @@ void fiber_switch(fiber *from, fiber *to) {
 
 #else
 
-static ucontext_t *context_of(fiber *f) {
-    if (!f->more)
-        f->more = calloc(1, sizeof(ucontext_t));
-    if (!f->more)
-        abort();
-    return f->more;
+typedef struct {
+    ucontext_t system;
+    void (*entry)(void);
+} context;
+
+static context own; /* of the program's own stack */
+
+/* It lies at the upper end of the stack, which goes down to a page that may not be used. */
+#define CONTEXT_SIZE ((sizeof(context) + 4095) / 4096 * 4096)
+#define USED_SIZE (STACK_SIZE - 4096 - CONTEXT_SIZE)
+
+static context *context_of(const fiber *f) {
+    return f->stack ? (void *)(f->stack + STACK_SIZE - CONTEXT_SIZE) : &own;
+}
+
+#ifdef BY_ADDRESSES
+/* AddressSanitizer must know on which stack the program goes on. */
+static const void *own_stack;
+static size_t own_size;
+
+static void arrive(void *left) {
+    const void *stack;
+    size_t size;
+    __sanitizer_finish_switch_fiber(left, &stack, &size);
+    if (!own_stack) {
+        own_stack = stack;
+        own_size = size;
+    }
+}
+
+static void leave(void **ret_left, const fiber *to) {
+    __sanitizer_start_switch_fiber(ret_left, to->stack ? to->stack + 4096 : own_stack,
+                                   to->stack ? USED_SIZE : own_size);
+}
+#else
+static void arrive(void *left) {
+    (void)left;
+}
+
+static void leave(void **ret_left, const fiber *to) {
+    (void)ret_left;
+    (void)to;
+}
+#endif
+
+static const context *running;
+
+static void start(void) {
+    arrive(NULL);
+    running->entry();
 }
 
 void fiber_begin(fiber *f, void (*entry)(void)) {
     // cppcheck-suppress getcontextCalled
-    if (getcontext(context_of(f)) != 0)
+    if (getcontext(&context_of(f)->system) != 0)
         abort();
-    ucontext_t *c = f->more;
-    c->uc_stack.ss_sp = f->stack + 4096;
-    c->uc_stack.ss_size = STACK_SIZE - 4096;
+    context *c = context_of(f);
+    c->entry = entry;
+    c->system.uc_stack.ss_sp = f->stack + 4096;
+    c->system.uc_stack.ss_size = USED_SIZE;
     // cppcheck-suppress makecontextCalled
-    makecontext(c, entry, 0);
+    makecontext(&c->system, start, 0);
 }
 
 void fiber_switch(fiber *from, fiber *to) {
+    void *left = NULL;
+    running = context_of(to);
+    leave(&left, to);
     // cppcheck-suppress swapcontextCalled
-    (void)swapcontext(context_of(from), context_of(to));
+    (void)swapcontext(&context_of(from)->system, &context_of(to)->system);
+    arrive(left);
 }
 
 #endif
@@ -141,7 +200,6 @@ void fibers_free(void) {
         fiber *f = &stacks[given - 1];
         if (f->stack)
             (void)munmap(f->stack, STACK_SIZE);
-        free(f->more);
         *f = (fiber){0};
     }
 }

@@ -8,7 +8,6 @@
 typedef struct {
     void *at;    /**< where it goes on; internal */
     char *stack; /**< NULL: the program's own, or none yet */
-    void *more;  /**< what a build with sanitizers needs */
 } fiber;
 
 /** Make it ready to call `entry`, which must not return. Its stack is kept for the next time. */

@@ -514,13 +514,13 @@ static void ended_release(sim_world *w, sim_lock *l, tl_err code) {
 /* One line, which names the server and says what is wrong. What lies with another node is refused at once, and not
  * waited for. */
 void sim_check_said(sim_world *w, const sim_lock *l, tl_err code, const char *words) {
+    if (code == TL_OK)
+        return;
     const char *who = l->actor->name;
     bool keys = !w->cfg.lacks && !w->cfg.fault[SIM_DENY]; /* are all that may be forbidden */
     bool denied = code == TL_EDENIED && !w->cfg.migrates, server = code == TL_ESERVER;
     bool elsewhere = strstr(words, ": MOVED ") || strstr(words, ": ASK ");
     bool by_force = strstr(words, "released already") != NULL;
-    if (code == TL_OK)
-        return;
     w->stats.rests_end_waits += code == TL_EBUSY && l->rest_ends_wait && l->op_ms == TL_FOREVER &&
                                 l->retry == TL_RETRY_AUTO;
     if (!*words || strchr(words, '\n'))

@@ -204,7 +204,7 @@ TEST(everything_has_happened) {
 
 TEST(a_seed_is_always_the_same_run) {
     sim_world *fresh = sim_new();
-    for (uint64_t seed = 100; seed < 100 + (whole ? 200 : 40) / SLOWER; seed++) {
+    for (uint64_t seed = 100; seed < 100 + (whole ? 200U : 40U) / SLOWER; seed++) {
         sim_config c;
         sim_config_draw(&c, seed);
 #ifdef TL_COMPAT

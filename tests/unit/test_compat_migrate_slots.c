@@ -81,6 +81,14 @@ static migrate_tally all_in(int phase) {
     return migrate_tally_of(slots);
 }
 
+/* Slots without a register write stamps, as in phase 0 and phase 1, and as before init. */
+TEST(slots_without_a_register_are_counted_where_stamps_are_written) {
+    migrate_view view = {.by_slots = true, .slots = all_in(SLOT_ABSENT)};
+    for (int phase = SLOT_ABSENT; phase < PHASES; phase++)
+        assert_int_equal(migrate_tally_in(&view.slots, phase),
+                         phase <= PHASE_BRIDGE ? TL_SLOTS : 0);
+}
+
 TEST(an_epoch_is_a_time_that_no_register_had) {
     migrate_tally tally = all_in(1);
     assert_int_equal(migrate_slot_epoch(NOW, &tally), NOW);

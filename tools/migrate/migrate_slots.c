@@ -85,7 +85,7 @@ int migrate_tally_most(const migrate_tally *tally) {
 }
 
 int migrate_tally_in(const migrate_tally *tally, int phase) {
-    return tally->in[phase] + (phase <= PHASE_BRIDGE ? tally->absent : 0);
+    return (phase < 0 ? 0 : tally->in[phase]) + (phase <= PHASE_BRIDGE ? tally->absent : 0);
 }
 
 /* A time. A count would give an epoch twice: a failover forgets the last one, and the write of a tool that has
