@@ -185,7 +185,7 @@ expect_from() {
     shift
     timeout -k 5 $run_limit "$@" >"$out" 2>"$err" </dev/null
     got=$?
-    [[ $got == "$want" ]] || depth=2 fail "status $got instead of $want: ${*:0:8}"
+    [[ $got == "$want" ]] || depth=2 fail "status $got instead of $want: ${*:0:8}; it printed: $(head -c 600 "$out")"
 }
 
 # The line of JSON in a file has a member with this value, as Python shows it.

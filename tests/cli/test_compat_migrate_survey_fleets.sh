@@ -89,7 +89,7 @@ for p in "${masters[@]}"; do of "$p" ACL SETUSER default +eval >/dev/null; done
 
 # A master that doesn't answer: it is named, what was seen is shown, and the status is no success.
 pid=$(of "${masters[2]}" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')
-kill -STOP "$pid"
+kill -STOP "$pid" || fail "${masters[2]} has no pid: '$pid'"
 expect_from 69 "$tidelock" migrate survey --watch 1s
 kill -CONT "$pid"
 says '^survey of a cluster, 2 masters$'
