@@ -500,7 +500,8 @@ static real_node *master_of(const referee *r) {
     return is_cluster(r) ? real_fleet_owner(fleet, r->match->key) : real_fleet_master(fleet);
 }
 
-/* The master dies, and returns as a replica when another is. */
+/* The master dies, and returns as a replica when another is. Java believes any one Sentinel: one that is late would send it
+ * to the former master, which is a master for a moment, and empty. */
 static bool fail_over(referee *r) {
     real_node *master = master_of(r);
     if (!r->former && master) {
@@ -508,7 +509,8 @@ static bool fail_over(referee *r) {
         real_redis_kill(master->redis);
         return false;
     }
-    if (!master || master == r->former)
+    if (!master || master == r->former ||
+        (!is_cluster(r) && !real_fleet_all_name(r->match->fleet, master)))
         return false;
     r->failover_us = shared_us();
     real_redis_restart(r->former->redis);

@@ -96,6 +96,8 @@ void real_fleet_join(real_fleet *f);
 
 /** Whom more than half of all Sentinels name, of those that run, and who says himself that he is a master. NULL: nobody. */
 real_node *real_fleet_master(real_fleet *f);
+/** Does each Sentinel name it? All of them run. */
+bool real_fleet_all_name(real_fleet *f, const real_node *master);
 
 /** Wait until that is another than this one; how long it took, in ms. It ends the program after 240 s, as all that is waited for
  *  here. */

@@ -101,6 +101,13 @@ real_node *real_fleet_master(real_fleet *f) {
     return NULL;
 }
 
+bool real_fleet_all_name(real_fleet *f, const real_node *master) {
+    for (int i = 0; i < f->sentinels; i++)
+        if (port_named_by(real_fleet_sentinel(f, i)) != master->port)
+            return false;
+    return true;
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* They introduce themselves so often; it isn't kept over a restart. By the period of pings they connect anew, which
