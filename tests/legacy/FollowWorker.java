@@ -108,7 +108,7 @@ final class FollowWorker {
         Options options = new Options().lifetimeMs(Long.parseLong(args[1])).legacyTtlMinMs(Long.parseLong(args[1]))
             .clockSkewMaxMs(Long.parseLong(args[3])).legacyDelayMaxMs(Long.parseLong(args[4]))
             .leaseMs(Long.parseLong(args[5])).attemptMs(ATTEMPT_MS).service("follow");
-        RespSocket redis = new RespSocket(LegacyWorker.place(args[0]), "127.0.0.1", ATTEMPT_MS);
+        RespSocket redis = new RespSocket(LegacyWorker.place(args[0]), "127.0.0.1", ATTEMPT_MS).following(ATTEMPT_MS);
         FollowWorker worker = new FollowWorker(new TidelockLockUtil(redis, options), args[2], Long.parseLong(args[6]));
         System.out.println("ready");
         worker.loop();

@@ -32,6 +32,7 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
     private Socket socket;
     private InputStream in;
     private OutputStream out;
+    private long redirectNs = REDIRECT_NS;
     private int moved; // the port that a node has named last; 0: `place` knows
 
     /** "MOVED 866 127.0.0.1:7001": nothing was executed, another node is to be asked. */
@@ -194,6 +195,12 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
         return reply;
     }
 
+    /** As a library's client for a cluster does: of scripts that reject a late request nothing is assumed. */
+    RespSocket following(int forMs) {
+        redirectNs = forMs * 1000000L;
+        return this;
+    }
+
     private Object follow(List<byte[]> words) throws IOException {
         long beganNs = System.nanoTime();
         Redirected to = null;
@@ -201,7 +208,7 @@ class RespSocket implements DistributeLockUtil.Commands, Eval {
             try {
                 return to != null && to.asks ? replyOf(to.port, words) : replyTo(words);
             } catch (Redirected e) {
-                if (hop == HOPS || System.nanoTime() - beganNs > REDIRECT_NS)
+                if (hop == HOPS || System.nanoTime() - beganNs > redirectNs)
                     throw e;
                 to = e;
                 drop();
