@@ -35,34 +35,39 @@ static const volatile int64_t *numbers(const char *variable, const int64_t *none
 }
 
 /* Since and until are of CLOCK_MONOTONIC_RAW; until 0: it goes on. Base: what earlier slews have gained. The sequence is odd
- * while somebody writes. */
+ * while somebody writes: a slew's first moment is read while it is odd, so nobody reads a clock between that moment and the
+ * slew. */
 enum { SEQUENCE, SINCE_NS, PPM, WAY, UNTIL_NS, BASE_NS, NUMBERS };
 enum { BY_TICKS, BY_ADJTIME, BY_LOOP };
+#define TOGETHER_NS 20000 /* two clocks read within this time are read at one moment */
 
 typedef struct {
     int64_t gained_ns, ppm, way; /* ppm 0: it is not slewed */
+    int64_t ns; /* the clock that was asked for, at the same moment, without the gain */
 } slewing;
 
-static slewing look(void) {
+static slewing look(clockid_t id) {
     static const volatile int64_t *slew;
     static const int64_t none[NUMBERS];
-    int64_t v[NUMBERS];
+    int64_t v[NUMBERS], ns, before, now;
     if (!slew)
         slew = numbers("ODD_CLOCK_SLEW", none, sizeof none);
-    do
+    do {
         for (int i = 0; i < NUMBERS; i++)
             v[i] = slew[i];
-    while (v[SEQUENCE] % 2 == 1 || v[SEQUENCE] != slew[SEQUENCE]);
-    int64_t now = true_ns(CLOCK_MONOTONIC_RAW),
-            until = v[UNTIL_NS] && v[UNTIL_NS] < now ? v[UNTIL_NS] : now;
+        before = true_ns(CLOCK_MONOTONIC_RAW);
+        ns = true_ns(id);
+        now = true_ns(CLOCK_MONOTONIC_RAW);
+    } while (v[SEQUENCE] % 2 == 1 || v[SEQUENCE] != slew[SEQUENCE] || now - before > TOGETHER_NS);
+    int64_t until = v[UNTIL_NS] && v[UNTIL_NS] < now ? v[UNTIL_NS] : now;
     return (slewing){v[BASE_NS] + (until - v[SINCE_NS]) / 1000 * v[PPM] / 1000,
-                     until == now ? v[PPM] : 0, v[WAY]};
+                     until == now ? v[PPM] : 0, v[WAY], ns};
 }
 
 int adjtimex(struct timex *t) {
     unsigned asked = t->modes;
     int state = (int)syscall(SYS_adjtimex, t);
-    slewing now = look();
+    slewing now = look(CLOCK_REALTIME);
     int64_t ppm = now.ppm;
     if (state < 0 || !ppm)
         return state;
@@ -98,7 +103,8 @@ static int64_t shift_ns(void) {
 }
 
 int clock_gettime(clockid_t id, struct timespec *ret) {
-    int64_t ns = true_ns(id) + (id == CLOCK_MONOTONIC_RAW ? 0 : look().gained_ns);
+    slewing now = look(id);
+    int64_t ns = now.ns + (id == CLOCK_MONOTONIC_RAW ? 0 : now.gained_ns);
     if (id == CLOCK_REALTIME)
         ns += gained_ns() + shift_ns();
     else if (getenv("ODD_CLOCK_ALL"))

@@ -9,15 +9,34 @@ if [[ -n ${SAN:-} ]]; then echo "a preloaded clock and sanitizers don't go toget
 start_server
 "${CC:-cc}" -D_GNU_SOURCE -O1 -fPIC -shared "$here/tests/cli/odd_clock.c" -o "$work/odd_clock.so" || fail "it isn't built"
 
+cat >"$work/slew.py" <<'PY'
+"""Begins a slew of the clocks of tests/cli/odd_clock.c: no reader sees a moment between its beginning and the file."""
+import mmap, os, struct, sys, time
+
+raw = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
+
+
+def begin(path, ppm, way, lasts_ns=0):
+    """Returns the moment; lasts_ns 0: it goes on."""
+    slew = mmap.mmap(os.open(path, os.O_RDWR), 48)
+    struct.pack_into("<q", slew, 0, 1)
+    since = raw()
+    struct.pack_into("<qqqq", slew, 8, since, ppm, way, since + lasts_ns if lasts_ns else 0)
+    struct.pack_into("<q", slew, 0, 2)
+    return since
+
+
+if __name__ == "__main__":
+    begin(sys.argv[1], *map(int, sys.argv[2:]))
+PY
 cat >"$work/follow.py" <<'PY'
 """Begins to slew, looks until the verdict is UNSAFE, and compares each look with the truth at a moment before it."""
-import json, mmap, os, struct, subprocess, sys, time
+import json, subprocess, sys, time
+from slew import begin, raw
 
 tidelock, path, name, ppm, way, every, limit = sys.argv[1:4] + [int(a) for a in sys.argv[4:]]
 # The clock is ahead by the slack after 6 s and more, so that a busy machine does not make a late look a wrong one.
 SLACK_MS, LIFETIME_S = max(20, ppm * 6 // 1000), 2
-raw = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-slew = mmap.mmap(os.open(path, os.O_RDWR), 48)
 said = {}  # when each verdict was first seen, in s, and how far the clock was then, in ms
 
 
@@ -36,10 +55,7 @@ def look():
 deadline = time.time() + 60
 while look()[0] != "SAFE":
     assert time.time() < deadline, "never SAFE before it is slewed"
-since = raw()
-struct.pack_into("<q", slew, 0, 1)  # as odd_clock.c has them: they hold when the sequence is even again
-struct.pack_into("<qqq", slew, 8, since, ppm, way)
-struct.pack_into("<q", slew, 0, 2)
+since = begin(path, ppm, way)
 while "UNSAFE" not in said:
     before = truth_ms(since)
     verdict, offset = look()
@@ -80,9 +96,7 @@ pid=$!
 rounds() { (($(grep -c ' us from the server' "$work/short.err") >= $1)); }
 until_true 30 rounds 3 || fail "no rounds: $(cat "$work/short.err")"
 before=$(grep -c ' us from the server' "$work/short.err")
-"$python" -c 'import struct, sys, time
-now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-open(sys.argv[1], "r+b").write(struct.pack("<6q", 2, now, 83333, 3, now + 150000000, 0))' "$work/slew"
+"$python" "$work/slew.py" "$work/slew" 83333 3 150000000
 until_true 30 rounds $((before + 1)) || fail "a short correction is not seen: $(cat "$work/short.err")"
 kill "$pid"
 wait "$pid" 2>/dev/null
@@ -93,9 +107,7 @@ expect 0 "$tidelock" agent --forget short
 LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" skew --no-agents --for 3s --json >"$out" 2>"$err" &
 pid=$!
 until_true 20 grep -q "$work/slew" "/proc/$pid/maps" || fail "it reads no clock"
-"$python" -c 'import struct, sys, time
-now = time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW)
-open(sys.argv[1], "r+b").write(struct.pack("<6q", 2, now, 83333, 0, now + 1000000000, 0))' "$work/slew"
+"$python" "$work/slew.py" "$work/slew" 83333 0 1000000000
 wait "$pid"
 "$python" - "$out" <<'PY' || fail "a correction during the measurement: $(head -c 700 "$out")"
 import json, sys
