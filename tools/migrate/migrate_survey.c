@@ -84,6 +84,13 @@ static bool add_master(surveyor *surveyor, const cluster_node *master) {
            add_node(surveyor, NULL, master->label);
 }
 
+/* The scan may end by its time before it comes to this master: the status doesn't wait for that. */
+static void lack_master(surveyor *surveyor, const cluster_node *master) {
+    survey_unread(surveyor->survey, "a master, and all of its keys and clients: %s",
+                  master->message);
+    surveyor->status = master->status;
+}
+
 static bool add_masters(surveyor *surveyor, const cluster_survey *all) {
     surveyor->node = calloc(all->count ? all->count : 1, sizeof *surveyor->node);
     bool ok = surveyor->node != NULL;
@@ -93,8 +100,7 @@ static bool add_masters(surveyor *surveyor, const cluster_survey *all) {
         if (one->led_to[0] || one->twice || !one->master)
             continue;
         if (one->status)
-            survey_unread(surveyor->survey, "a master, and all of its keys and clients: %s",
-                          one->message);
+            lack_master(surveyor, one);
         else
             ok = add_master(surveyor, one);
     }
