@@ -11,7 +11,6 @@ start_node() { # socket, slots
     claim_port
     redis-server --port "$claimed" --unixsocket "$1" --dir "$work" --save '' --appendonly no --loglevel warning --cluster-enabled yes \
         --cluster-config-file "$claimed.conf" --cluster-node-timeout 60000 >>"$work/server.log" 2>&1 &
-    disown
     until_true 30 answers "$1" || fail "redis-server did not start: $(cat "$work/server.log")"
     # shellcheck disable=SC2046 # a word each; Redis 7.0 has ADDSLOTSRANGE
     [[ $(redis-cli -s "$1" CLUSTER ADDSLOTS $(seq "$2" "$3")) == OK ]] || fail "no slots"
