@@ -87,14 +87,13 @@ says '^whether namespace default is registered is not known$'
 grep -q 'migrate: .*eval' "$err" || fail "it isn't said what is denied: $(cat "$err")"
 for p in "${masters[@]}"; do of "$p" ACL SETUSER default +eval >/dev/null; done
 
-# A master that doesn't answer: it is named, what was seen is shown, and the status is no success, whether the scan comes to
-# it or ends before by its time.
+# A master that doesn't answer: it is named, what was seen is shown, and the status is no success. The first survey ends after
+# some 100 keys, before it comes to that master's.
 pid=$(of "${masters[2]}" INFO server | sed -n 's/^process_id:\([0-9]*\).*/\1/p')
 kill -STOP "$pid" || fail "${masters[2]} has no pid: '$pid'"
 expect 69 "$tidelock" migrate survey --watch 100ms --rate 1000
 says "^  not read: a master, and all of its keys and clients: .*${masters[2]}"
-! grep -q 'not read: the rest of the keys' "$out" || fail "100 keys are not the first two masters' keys: $(cat "$out")"
-expect_from 69 "$tidelock" migrate survey --watch 60s # as long as the scan needs to come to it
+expect_from 69 "$tidelock" migrate survey --watch 60s # the second ends when it comes to it
 kill -CONT "$pid"
 says '^survey of a cluster, 2 masters$'
 says "^  not read: a master, and all of its keys and clients: .*${masters[2]}"

@@ -84,7 +84,7 @@ static bool add_master(surveyor *surveyor, const cluster_node *master) {
            add_node(surveyor, NULL, master->label);
 }
 
-/* The scan may end by its time before it comes to this master: the status doesn't wait for that. */
+/* The status is set here and not by the scan, which may run out of time before it comes to this master. */
 static void lack_master(surveyor *surveyor, const cluster_node *master) {
     survey_unread(surveyor->survey, "a master, and all of its keys and clients: %s",
                   master->message);
