@@ -111,6 +111,8 @@ void fiber_switch(fiber *from, fiber *to) {
 typedef struct {
     ucontext_t system;
     void (*entry)(void);
+    void *
+        shadow; /* AddressSanitizer's stack beside this one; kept, as this one is, for the next entry */
 } context;
 
 static context own; /* of the program's own stack */
@@ -123,40 +125,49 @@ static context *context_of(const fiber *f) {
     return f->stack ? (void *)(f->stack + STACK_SIZE - CONTEXT_SIZE) : &own;
 }
 
+static context *running;
+
 #ifdef BY_ADDRESSES
+void __asan_handle_no_return(void);
+
 /* AddressSanitizer must know on which stack the program goes on. */
 static const void *own_stack;
 static size_t own_size;
 
-static void arrive(void *left) {
+static void arrive(void) {
     const void *stack;
     size_t size;
-    __sanitizer_finish_switch_fiber(left, &stack, &size);
+    __sanitizer_finish_switch_fiber(running->shadow, &stack, &size);
     if (!own_stack) {
         own_stack = stack;
         own_size = size;
     }
 }
 
-static void leave(void **ret_left, const fiber *to) {
-    __sanitizer_start_switch_fiber(ret_left, to->stack ? to->stack + 4096 : own_stack,
+static void leave(const fiber *from, const fiber *to) {
+    __sanitizer_start_switch_fiber(&context_of(from)->shadow,
+                                   to->stack ? to->stack + 4096 : own_stack,
                                    to->stack ? USED_SIZE : own_size);
 }
-#else
-static void arrive(void *left) {
-    (void)left;
-}
 
-static void leave(void **ret_left, const fiber *to) {
-    (void)ret_left;
+/* What ran on this stack before was left where it waited, and its frames go on in the shadow. */
+static void forget_former_frames(void) {
+    __asan_handle_no_return();
+}
+#else
+static void arrive(void) {}
+
+static void leave(const fiber *from, const fiber *to) {
+    (void)from;
     (void)to;
 }
+
+static void forget_former_frames(void) {}
 #endif
 
-static const context *running;
-
 static void start(void) {
-    arrive(NULL);
+    arrive();
+    forget_former_frames();
     running->entry();
 }
 
@@ -173,12 +184,11 @@ void fiber_begin(fiber *f, void (*entry)(void)) {
 }
 
 void fiber_switch(fiber *from, fiber *to) {
-    void *left = NULL;
     running = context_of(to);
-    leave(&left, to);
+    leave(from, to);
     // cppcheck-suppress swapcontextCalled
     (void)swapcontext(&context_of(from)->system, &context_of(to)->system);
-    arrive(left);
+    arrive();
 }
 
 #endif
