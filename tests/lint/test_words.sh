@@ -48,6 +48,8 @@ bites README.md "$(printf 'word %.0s' {1..31})." 'a sentence of 31 words'
 bites src/a.c "say(\"$(printf 'word %.0s' {1..20})\"\n    \"$(printf 'word %.0s' {1..11})\");" 'a sentence of 31 words'
 bites include/a.h "/* $(printf '%0100d' 0) */" 'columns, more than 100'
 bites README.md "$(printf '%0111d' 0)" 'columns, more than 110'
+bites README.md "<!-- runs -->\n<!-- /runs -->\n$(printf '%0111d' 0)" 'columns, more than 110'
+passes README.md "<!-- runs -->\n| $(printf '%0111d' 0) |\n<!-- /runs -->"
 
 passes README.md 'What does a waiter see? It sees its rank.'
 passes README.md "- $(printf 'word %.0s' {1..20})\n- $(printf 'word %.0s' {1..20})"

@@ -159,8 +159,11 @@ def look(name, text):
                 yield number, f"a sentence of {count} words: {' '.join(words[:5])} ..."
     for pattern, most in WIDTHS:
         if pattern.search(name) and not WIDE.search(name):
+            written = False  # by a command: a table between <!-- NAME --> and <!-- /NAME -->
             for number, line in enumerate(text.split("\n"), 1):
-                if len(line) > most:
+                mark = re.fullmatch("<!-- (/?)[a-z]+ -->", line)
+                written = not mark[1] if mark else written
+                if len(line) > most and not written:
                     yield number, f"{len(line)} columns, more than {most}"
 
 
