@@ -67,7 +67,7 @@ compile_pieces() { # page, least
 run_program() { # page: with a server of ours
     sed "s|redis://10.0.0.5|$url|" "$work/piece" >"$work/program.c"
     "${CC:-cc}" -std=c11 -Wall -Wextra -Werror ${SAN:+-fsanitize=$SAN} -I"$work/include" "$work/program.c" -o "$work/program" \
-        -L"$here/${BUILD:-build}" -ltidelock -Wl,-rpath,"$here/${BUILD:-build}" >"$out" 2>"$err" ||
+        -L"$here/${BUILD:-build}" -ltidelock -Xlinker -rpath -Xlinker "$here/${BUILD:-build}" >"$out" 2>"$err" ||
         depth=3 fail "$1: a program is not built"
     timeout $((60 * slow)) "$work/program" >"$out" 2>"$err" && [[ -s $out && ! -s $err ]] || depth=3 fail "$1: a program fails: $(<"$out")"
 }

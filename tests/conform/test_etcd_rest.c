@@ -272,6 +272,7 @@ TEST(a_handle_that_passed_its_token_on_and_releases_leaves_the_rest_of_the_other
     must(tl_lock_rest(adopter, 2 * HOUR_MS, &said)); /* it rests already: nothing moves */
     assert_rests("passed");
     end_rest("passed");
+    tl_lock_free(adopter);
     tl_lock_free(lock);
     tl_client_close(same);
 }
@@ -299,6 +300,7 @@ TEST(a_handle_that_renews_a_lock_which_another_lets_rest_loses_it_and_leaves_the
     while (clock_wait_more(&wait)) {}
     assert_rests("renewed");
     end_rest("renewed");
+    tl_lock_free(adopter);
     tl_client_close(same);
 }
 
