@@ -71,12 +71,14 @@ typedef struct {
     int64_t quiet_us; /* since when nobody is inside */
     uint64_t fence;   /* the last one, of a service that entered then: */
     int64_t fence_us;
+    int64_t entry_us;          /* when somebody entered last */
     const char *const *course; /* its next step; NULL: none is left */
     int64_t step_us;           /* since when */
     service tool;              /* what does it */
     int kills, moves;          /* meanwhile */
     int64_t failover_us;       /* when there was another master */
     const real_node *former;   /* while there isn't */
+    const real_node *master;   /* of Sentinels: the last that was seen */
     int64_t promoted_us;
     slot_mover mover;
     int64_t silent_us; /* since when it was silent as the story was told last */
@@ -237,9 +239,23 @@ static void hire(referee *r, post *p) {
 
 /* ---- judging ---------------------------------------------------------------------------------- */
 
+/* On a busy machine Sentinels may replace a master that is only slow. */
+static void look_at_master(referee *r) {
+    const bool sentinels = r->match->fleet && !is_cluster(r);
+    const real_node *master = sentinels ? real_fleet_master(r->match->fleet) : NULL;
+    if (master && r->master && master != r->master)
+        r->failover_us = shared_us();
+    if (master)
+        r->master = master;
+}
+
 /* Java waits for no replica: a failover may give its lock to another. */
-static bool is_forgotten(const referee *r, const post *p) {
-    return (is_java(p) || is_drop_in(p)) && p->entered_us < r->failover_us;
+static bool is_forgotten(referee *r, const post *p) {
+    if (!is_java(p) && !is_drop_in(p))
+        return false;
+    if (p->entered_us >= r->failover_us)
+        look_at_master(r);
+    return p->entered_us < r->failover_us;
 }
 
 /* The line of a service that stood still comes late: by then another may have entered, after that hold was over. */
@@ -253,7 +269,7 @@ static void look_for_others(referee *r, const post *p, int64_t at_us, int64_t un
             r->v.forgotten++;
             continue;
         }
-        print_error("OVERLAP: %s enters, %s is inside for %lld us more\n", p->name, other->name,
+        print_error("OVERLAP: %s is inside, %s for %lld us more\n", p->name, other->name,
                     (long long)(other->until_us - at_us));
         if (r->v.overlaps++ == 0)
             print_story(r);
@@ -290,10 +306,22 @@ static void enter(referee *r, post *p, const char *line) {
     p->inside = true;
     p->entered_us = at_us;
     p->until_us = until_us;
+    r->entry_us = at_us > r->entry_us ? at_us : r->entry_us;
     p->counted = r->v.counted;
     r->v.turns[p->kind]++;
     p->turns++;
     service_say(&p->service, "ok");
+}
+
+/* That a job was ended is heard later, or after others have entered. What counts is when it ran. */
+static void run_on(referee *r, post *p, const char *line) {
+    p->until_us = strtoll(line, NULL, 10);
+    look_for_others(r, p, p->until_us - 1, p->until_us);
+}
+
+/* A service writes what it has read, and one more. A job that was ended after this line may be too late for that. */
+static bool writes(const referee *r, const post *p) {
+    return p->kind == JOB ? p->until_us >= r->entry_us : p->until_us > r->quiet_us;
 }
 
 static void leave(referee *r, post *p) {
@@ -301,8 +329,7 @@ static void leave(referee *r, post *p) {
         fail_msg("%s leaves, and is not inside", p->name);
     p->inside = false;
     r->quiet_us = shared_us();
-    if (p->until_us >
-        r->quiet_us) { /* as a service would: it writes what it has read, and one more */
+    if (writes(r, p)) {
         r->v.counted = p->counted + 1;
         r->v.done++;
     }
@@ -348,6 +375,8 @@ static void hear(referee *r, post *p, const char *line) {
         end_job(r, p);
     else if (strncmp(line, "still ", 6) == 0)
         p->until_us = strtoll(line + 6, NULL, 10);
+    else if (strncmp(line, "runs ", 5) == 0)
+        run_on(r, p, line + 5);
     else if (strncmp(line, "note ", 5) == 0)
         note(r, p, line + 5);
     else if (strcmp(line, "ready") == 0)
@@ -513,6 +542,7 @@ static bool fail_over(referee *r) {
         (!is_cluster(r) && !real_fleet_all_name(r->match->fleet, master)))
         return false;
     r->failover_us = shared_us();
+    r->master = master;
     real_redis_restart(r->former->redis);
     r->former = NULL;
     return true;
@@ -652,9 +682,9 @@ static void begin(referee *r) {
         post *p = &r->post[r->count];
         p->kind = r->match->posts[r->count];
         (void)snprintf(p->name, sizeof p->name, "%s-%d", rows[p->kind].name, r->count);
+        p->service = (service){.pid = -1, .wire = -1};
         if (r->match->course && is_token(p))
-            *p = (post){
-                .kind = p->kind, .service = {.pid = -1, .wire = -1}, .ready = true, .ended = true};
+            p->ready = p->ended = true;
         else
             hire(r, p);
     }
@@ -756,6 +786,7 @@ verdict referee_judge(real_redis *server, const match *m) {
     print_message("TORTURE_SEED=%u\n", r.seed);
     (void)snprintf(r.said, sizeof r.said, "%s/migrate-%s", real_redis_dir(server), m->key);
     (void)snprintf(r.errors, sizeof r.errors, "%s/errors-%s", real_redis_dir(server), m->key);
+    look_at_master(&r);
     begin(&r);
     play(&r);
     end(&r);

@@ -142,20 +142,24 @@ TEST(a_lock_that_was_deleted_or_taken_is_lost_and_not_deleted) {
 }
 
 #define MANY 12
+#define MANY_LIFE_MS clock_patient_ms(3000)
 
 /* The keeper's one connection renews them all: none of their transactions meets another's. */
 TEST(many_locks_of_one_client_are_renewed) {
     for (int i = 0; i < WATCHING; i++) {
-        tl_client *client = make_client_with(
-            legacy_client(real_redis_url(servers[i]), TL_TIMESTAMP, false));
+        tl_client_options options = legacy_client(real_redis_url(servers[i]), TL_TIMESTAMP, false);
+        tl_legacy_options legacy = *options.legacy;
+        legacy.legacy_ttl_min_ms = MANY_LIFE_MS; /* no lifetime may be much longer */
+        options.legacy = &legacy;
+        tl_client *client = make_client_with(options);
         tl_lock *lock[MANY];
         char key[16];
         for (int k = 0; k < MANY; k++) {
             (void)snprintf(key, sizeof key, "many:%d", k);
-            lock[k] = make_lock(client, key, 0);
+            lock[k] = make_lock(client, key, MANY_LIFE_MS);
             ASSERT_RESULT(tl_lock_acquire(lock[k], LATE_MS, &said), TL_OK);
         }
-        int64_t until_us = shared_us() + 2 * LIFE_MS * INT64_C(1000);
+        int64_t until_us = shared_us() + 2 * MANY_LIFE_MS * INT64_C(1000);
         WAIT_FOR(LATE_MS, shared_us() > until_us);
         for (int k = 0; k < MANY; k++) {
             assert_true(tl_lock_remaining_ms(lock[k]) > 0);

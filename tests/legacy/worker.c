@@ -20,7 +20,7 @@
 #define LONG_ONE_IN 8
 #define LONG_HOLD_MS 600 /* longer than what is left before a renewal */
 #define STILL_US 50000
-#define JOB_UNTIL_US INT64_C(3600000000) /* `tidelock run` ends it before the lock */
+#define RUNS_MS 5 /* a job says so often that it runs */
 
 typedef struct {
     tl_lock *lock;
@@ -214,14 +214,20 @@ int worker_main(int argc, char **argv) {
     return 0;
 }
 
+/* It knows of no lock: `tidelock run` ends it in time. How long it ran is what it says last. */
 int job_main(void) {
     worker w = {.seed = (unsigned)shared_us()};
     write_and_read_lines();
     int64_t at_us = shared_us();
-    (void)printf("enter %lld %lld %s\n", (long long)at_us, (long long)(at_us + JOB_UNTIL_US),
+    (void)printf("enter %lld %lld %s\n", (long long)at_us, (long long)at_us + 1,
                  getenv("TIDELOCK_FENCE"));
     wait_for_ok(&w);
-    nap(HOLD_MS + draw(&w, HOLD_SPAN_MS));
+    const clock_wait wait = clock_wait_begin(HOLD_MS + draw(&w, HOLD_SPAN_MS));
+    while (clock_wait_more(&wait)) {
+        (void)printf("runs %lld\n", (long long)shared_us());
+        nap(RUNS_MS);
+    }
+    (void)printf("runs %lld\n", (long long)shared_us());
     (void)puts("leave");
     wait_for_ok(&w);
     return w.stops ? JOB_STOPS : 0;
