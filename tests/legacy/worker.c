@@ -112,6 +112,8 @@ static void on_event(tl_lock *lock, const tl_lock_event *event, void *ctx) {
 static int64_t draw_ttl(worker *w, const char *protocol) {
     static const int64_t ttl_ms[] = {0, LIFE_MS * 3 / 5, LIFE_MS * 3 / 2};
     bool any = strcmp(protocol, "bridge") == 0 || strcmp(protocol, "auto") == 0;
+    if (strcmp(protocol, "token") == 0)
+        return LIFE_MS; /* 0 would be 30 s, for which others wait when it is killed */
     return any ? ttl_ms[draw(w, 3)] : 0;
 }
 
