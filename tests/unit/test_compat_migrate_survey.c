@@ -165,17 +165,27 @@ TEST_WITH(commands_show_lifetimes_holds_and_delays, begin, end) {
 
 TEST_WITH(looks_count_where_they_show_a_shorter_lifetime, begin, end) {
     found_family *family = stamp("jobs:a", 1000, "java");
-    found_sample(&family->looks, 59700, 60100);
+    found_look(family, 59700, 60100);
     assert_int_equal(found_lifetimes(family).least_ms, 59700);
     found_sample(&family->lifetimes, 59990, 59990);
     assert_int_equal(found_lifetimes(family).least_ms, 59990);
-    found_sample(&family->looks, 29700, 30100);
+    found_look(family, 29700, 30100);
     assert_int_equal(found_lifetimes(family).least_ms, 29700);
     assert_int_equal(found_lifetimes(family).count, 3);
     found_samples into = {.count = 0};
     found_join_samples(&into, &family->looks);
     assert_int_equal(into.least_upper_ms, 30100);
     assert_int_equal(into.count, 2);
+}
+
+/* A stamp of long ago that is written again, or one by a clock far behind. */
+TEST_WITH(a_stamp_that_was_over_as_it_was_written_shows_no_lifetime, begin, end) {
+    found_family *family = stamp("jobs:a", 1000, "java");
+    found_sample(&family->lifetimes, 59990, 59990);
+    found_look(family, -196000000000, -195999999000);
+    found_look(family, -400, 0);
+    assert_int_equal(found_lifetimes(family).least_ms, 59990);
+    assert_int_equal(found_lifetimes(family).count, 1);
 }
 
 TEST_WITH(other_commands_show_nothing, begin, end) {

@@ -34,6 +34,11 @@ void found_sample(found_samples *samples, int64_t least_ms, int64_t most_ms) {
     samples->count++;
 }
 
+void found_look(found_family *family, int64_t least_ms, int64_t most_ms) {
+    if (most_ms > 0 || !GUARD(over_is_no_lifetime))
+        found_sample(&family->looks, least_ms, most_ms);
+}
+
 /* ---- keys ---------------------------------------------------------------------------------------- */
 
 /* Is the key new? One that can't be remembered is not counted. */

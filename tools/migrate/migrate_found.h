@@ -65,6 +65,9 @@ void found_end(found *all);
 /** Add a sample that is between both limits. */
 void found_sample(found_samples *samples, int64_t least_ms, int64_t most_ms);
 
+/** Add a lifetime that a look has shown, unless the stamp was over as it was written: that is none. */
+void found_look(found_family *family, int64_t least_ms, int64_t most_ms);
+
 /** Learn a lock that a scan has found; a key counts once. dialects: those that write such a stamp; "" it is none.
  *  Returns its family, or NULL: it is no lock, was counted before, or doesn't fit. */
 found_family *found_learn(found *all, const migrate_view *view, tl_bytes key,

@@ -283,8 +283,8 @@ static void sample_lifetime(track *track, const tl_lock_info *info, int64_t now_
     const skew_dialect *dialect = skew_stamp_dialect(info->dialect);
     tl_interval over = skew_stamp_over_us(dialect ? dialect : skew_stamp_dialect(NULL));
 
-    found_sample(&track->family->looks, info->stamp_left_ms - over.hi / 1000,
-                 info->stamp_left_ms - over.lo / 1000 + now_ms - track->before_ms);
+    found_look(track->family, info->stamp_left_ms - over.hi / 1000,
+               info->stamp_left_ms - over.lo / 1000 + now_ms - track->before_ms);
 }
 
 static void begin_stay(track *track, const tl_lock_info *info, int64_t now_ms) {
