@@ -111,8 +111,8 @@ void fiber_switch(fiber *from, fiber *to) {
 typedef struct {
     ucontext_t system;
     void (*entry)(void);
-    void *
-        shadow; /* AddressSanitizer's stack beside this one; kept, as this one is, for the next entry */
+    /* AddressSanitizer's stack beside this one; kept, as this one is, for the next entry */
+    void *shadow;
 } context;
 
 static context own; /* of the program's own stack */
