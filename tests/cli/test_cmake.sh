@@ -16,7 +16,7 @@ version=$("$tidelock" --version | sed -n 's/^tidelock \([0-9.]*\).*/\1/p')
 
 mkdir -p "$project"
 cp "$here/tools/examples/simple.c" "$project/"
-write_project() { # version asked for
+write_project() { # version or components asked for
     cat >"$project/CMakeLists.txt" <<END
 cmake_minimum_required(VERSION 3.10)
 project(uses_tidelock C)
@@ -48,6 +48,15 @@ ln -s moved/lib "$work/lib" && mkdir "$work/bin"
 rm -rf "$project/build"
 PATH=$work/bin:$PATH CFLAGS=${SAN:+-fsanitize=$SAN} cmake -S "$project" -B "$project/build" -DCMAKE_C_COMPILER="${CC:-cc}" >"$out" 2>"$err" ||
     fail "cmake, by a link to the library's directory: $(cat "$err")"
+
+# Components are the targets' names.
+write_project "COMPONENTS tidelock static"
+if ! configure; then fail "both components were asked for: $(cat "$err")"; fi
+write_project "COMPONENTS dynamic"
+if configure; then fail "a component that doesn't exist was found"; fi
+grep -q "no component 'dynamic'" "$err" || fail "a component that doesn't exist: $(cat "$err")"
+write_project "OPTIONAL_COMPONENTS dynamic"
+configure || fail "what need not be there was missing: $(cat "$err")"
 
 # Before 1.0 the next minor version may break programs.
 minor=$(cut -d. -f2 <<<"$version")
