@@ -42,6 +42,11 @@ static void token(const char *key) {
     (void)found_learn(&made.found, &view, tl__bytes_of(key), &info, "");
 }
 
+static found_family *again(const char *key, int64_t left_ms, int protocol, bool ours) {
+    tl_lock_info info = {.protocol = protocol, .stamp_left_ms = left_ms, .by_tidelock = ours};
+    return found_again(&made.found, tl__bytes_of(key), &info);
+}
+
 static const char *pattern(int i) {
     static char buf[NAMES_PATTERN];
     assert_true(i < made.found.families);
@@ -186,6 +191,24 @@ TEST_WITH(a_stamp_that_was_over_as_it_was_written_shows_no_lifetime, begin, end)
     found_look(family, -400, 0);
     assert_int_equal(found_lifetimes(family).least_ms, 59990);
     assert_int_equal(found_lifetimes(family).count, 1);
+}
+
+/* A holder died, its stamp stayed for hours, and now another takes the lock over. */
+TEST_WITH(an_old_stamp_that_is_written_again_is_a_locks, begin, end) {
+    found_family *family = stamp("jobs:a", -2 * FOUND_OLD_MS, "java");
+    (void)stamp("jobs:b", -2 * FOUND_OLD_MS, "java");
+    assert_null(again("jobs:a", -3 * FOUND_OLD_MS, TL_TIMESTAMP, false));
+    assert_null(again("jobs:a", INT64_MIN, TL_TIMESTAMP, false));
+    assert_null(again("jobs:a", 1000, TL_TIMESTAMP, true));
+    assert_null(again("jobs:a", 1000, TL_TOKEN, false));
+    assert_null(again("other:a", 1000, TL_TIMESTAMP, false));
+    assert_true(found_is_old(family));
+    assert_ptr_equal(again("jobs:a", 900, TL_TIMESTAMP, false), family);
+    assert_false(found_is_old(family));
+    assert_int_equal(family->left_most_ms, 900);
+    assert_int_equal(family->stamps, 2);
+    assert_int_equal(family->over, 1);
+    assert_null(again("jobs:b", 900, TL_TIMESTAMP, false)); /* once is enough */
 }
 
 TEST_WITH(other_commands_show_nothing, begin, end) {

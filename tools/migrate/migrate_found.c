@@ -59,19 +59,28 @@ static bool is_new(found *all, tl_bytes key) {
     return true;
 }
 
+/* The key's family and its text, or NULL. */
+static found_family *known_family(found *all, char text[NAMES_FAMILY], uint64_t *id, tl_bytes key) {
+    *id = tl__bytes_hash(0, tl__bytes_of(names_family(text, key)));
+    for (int i = 0; i < all->families; i++)
+        if (all->family[i].id == *id)
+            return &all->family[i];
+    return NULL;
+}
+
 /* The key's family, new if needed; NULL: there are too many. */
 static found_family *family_of(found *all, tl_bytes key) {
     char text[NAMES_FAMILY];
-    uint64_t id = tl__bytes_hash(0, tl__bytes_of(names_family(text, key)));
+    uint64_t id;
+    found_family *family = known_family(all, text, &id, key);
 
-    for (int i = 0; i < all->families; i++)
-        if (all->family[i].id == id)
-            return &all->family[i];
+    if (family)
+        return family;
     if (all->families == FOUND_FAMILIES) {
         all->dropped++;
         return NULL;
     }
-    found_family *family = &all->family[all->families++];
+    family = &all->family[all->families++];
     *family = (found_family){.id = id, .left_most_ms = -1, .locks = {.whole = true}};
     memcpy(family->family, text, sizeof text);
     return family;
@@ -134,6 +143,20 @@ found_family *found_learn(found *all, const migrate_view *view, tl_bytes key,
     return family;
 }
 
+found_family *found_again(found *all, tl_bytes key, const tl_lock_info *info) {
+    char text[NAMES_FAMILY];
+    uint64_t id;
+    found_family *family = known_family(all, text, &id, key);
+
+    if (info->by_tidelock || info->protocol == TL_TOKEN || info->stamp_left_ms < -FOUND_OLD_MS ||
+        !family || !found_is_old(family))
+        return NULL;
+    family->old--;
+    family->over -= info->stamp_left_ms > 0;
+    family->left_most_ms = info->stamp_left_ms;
+    return family;
+}
+
 found_family *found_heard(found *all, tl_bytes key, const char *dialects) {
     found_family *family = family_of(all, key);
     char shown[KEY_SHOWN];
@@ -161,8 +184,8 @@ bool found_is_legacy(const found_family *family) {
 }
 
 bool found_is_old(const found_family *family) {
-    return family->takes == 0 && family->looks.count == 0 && family->ours == 0 &&
-           family->stamps > 0 && family->old == family->stamps;
+    return family->takes == 0 && family->ours == 0 && family->stamps > 0 &&
+           family->old == family->stamps;
 }
 
 const found_form *found_main_form(const found_family *family) {

@@ -32,10 +32,11 @@ typedef struct {
     uint64_t id; /**< the hash of its family's text */
     char family[NAMES_FAMILY];
     names names;
-    int64_t stamps;    /**< keys that held a stamp of a legacy client */
-    int64_t over, old; /**< of these: expired at first sight; longer ago than FOUND_OLD_MS */
-    int64_t odd;       /**< keys with an odd value, such as a badly written time */
-    int64_t ours;      /**< keys with a stamp of tidelock's */
+    int64_t stamps; /**< keys that held a stamp of a legacy client */
+    int64_t over;   /**< of these: expired when it was counted */
+    int64_t old;    /**< of these: expired longer ago than FOUND_OLD_MS, and not written since */
+    int64_t odd;    /**< keys with an odd value, such as a badly written time */
+    int64_t ours;   /**< keys with a stamp of tidelock's */
     int64_t tokens;
     int64_t takes;        /**< SETNX and GETSET with a stamp, read from MONITOR */
     int64_t left_most_ms; /**< of stamps without an observed beginning: the most time left */
@@ -72,6 +73,10 @@ void found_look(found_family *family, int64_t least_ms, int64_t most_ms);
  *  Returns its family, or NULL: it is no lock, was counted before, or doesn't fit. */
 found_family *found_learn(found *all, const migrate_view *view, tl_bytes key,
                           const tl_lock_info *info, const char *dialects);
+
+/** Learn of a key that counts already. Returns its family if all stamps of it were old, and this one is not: it was
+ *  written since. Else NULL. */
+found_family *found_again(found *all, tl_bytes key, const tl_lock_info *info);
 
 /** Learn of a command that writes a stamp on this key. Returns its family, or NULL. */
 found_family *found_heard(found *all, tl_bytes key, const char *dialects);

@@ -373,9 +373,12 @@ static void found_lock(const void *name, size_t len, const tl_lock_info *info, v
         (void)skew_stamp_guess(skew_stamp_dialect(survey->dialect), tl__bytes_of(info->value),
                                moment_wall_us(), &written, dialects);
     found_family *family = found_learn(&survey->found, survey->view, key, info, dialects);
+    if (family)
+        learn_place(survey, key, info);
+    else
+        family = found_again(&survey->found, key, info);
     if (!family)
         return;
-    learn_place(survey, key, info);
     if (info->protocol == TL_TIMESTAMP && !info->by_tidelock && info->stamp_left_ms != INT64_MIN)
         add_track(surveyor, key, info, family);
 }
