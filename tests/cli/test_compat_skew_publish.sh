@@ -44,6 +44,7 @@ late=redis://127.0.0.1:$(cat "$work/port")
 expect 0 "$tidelock" agent --forget far 2>/dev/null
 expect 0 "$tidelock" --url "$late" agent --once --every 10m --name also-behind
 expect 0 "${skew[@]}" --url "$late" --json
+grep -q "may be too far from that of [a-z-]*: judge it by --servers" "$out" || fail "no word of the server's clock: $(cat "$out")"
 expect 2 "${skew[@]}" --url "$late" --publish cron --json
 [[ $(field verdict) == UNSAFE ]] || fail "behind the server: $(redis HGETALL "$key")"
 grep -q "the clock of 127.0.0.1:[0-9]* is" "$out" || fail "who: $(cat "$out")"

@@ -573,6 +573,36 @@ TEST(as_many_hosts_as_fit) {
     skew_result_end(&r);
 }
 
+/* ---- the server's clock ----------------------------------------------------------------------- */
+
+static void safe_says(skew_host *hosts, int n, const char *far) {
+    skew_result r = with(hosts, n);
+    assert_true(skew_judge(&r));
+    assert_int_equal(r.verdict, SKEW_SAFE);
+    if (far)
+        assert_non_null(strstr(r.reason, far));
+    else
+        assert_null(strstr(r.reason, "server's clock"));
+    skew_result_end(&r);
+}
+
+TEST(safe_hosts_whose_clocks_are_far_from_the_servers_say_so) {
+    static const char far[] = "; but the server's clock, by which tidelock's own clients time "
+                              "locks, is not judged, and may be too far from that of b: "
+                              "judge it by --servers";
+    skew_host near[] = {host("a", 0, 0), host("b", 100000, 200000)};
+    skew_host ahead[] = {host("a", 998500, 998900), host("b", 998800, 999000)};
+    skew_host behind[] = {host("a", -998900, -998500), host("b", -999000, -998800)};
+    safe_says(near, 2, NULL);
+    safe_says(ahead, 2, far);
+    safe_says(behind, 2, far);
+    ahead[1].offset.hi = 998999;
+    safe_says(ahead, 2, NULL);
+    skew_host judged[] = {near[0], near[1], host("redis", 0, 0)};
+    judged[2].kind = SKEW_REDIS;
+    safe_says(judged, 3, NULL);
+}
+
 /* ---- the oracle --------------------------------------------------------------------------------- */
 
 #define SCENARIOS 200000

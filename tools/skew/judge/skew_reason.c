@@ -214,6 +214,44 @@ void skew_say_close(skew_result *result, const skew_pair *pair) {
     advise_clocks(result, pair);
 }
 
+/* The host whose clock may be further from the server's than the slack, if that clock is in no pair:
+ * tidelock's own clients time the locks by it. */
+static const skew_host *far_from_server(const skew_result *result) {
+    const skew_host *found = NULL;
+    int64_t most_us = result->rule.slack_us;
+
+    for (int i = 0; i < result->host_count; i++) {
+        const skew_host *host = &result->hosts[i];
+        if (host->kind == SKEW_REDIS || !GUARD(far_server_is_said))
+            return NULL;
+        if (host->kind != SKEW_CLOCK || !host->known)
+            continue;
+        tl_interval gap = skew_widened_by(&result->rule, skew_extra_ppm(&result->rule, host),
+                                          host->offset);
+        int64_t behind_us = tl__mul_sat(gap.lo, -1),
+                far_us = gap.hi > behind_us ? gap.hi : behind_us;
+        if (far_us > most_us) {
+            most_us = far_us;
+            found = host;
+        }
+    }
+    return found;
+}
+
+/* SAFE is about the pairs. A user would take the server's clock for judged, too. */
+static void add_far_server(skew_result *result) {
+    const skew_host *host = far_from_server(result);
+    char text[SKEW_REASON_SIZE];
+
+    if (!host)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "; but the server's clock, by which tidelock's own clients time locks, is not "
+                   "judged, and may be too far from that of %s: judge it by --servers",
+                   host->name);
+    append(result, text);
+}
+
 void skew_say_safe(skew_result *result, const skew_pair *pair) {
     char hold[SKEW_NUMBER_SIZE], what[128];
 
@@ -228,6 +266,7 @@ void skew_say_safe(skew_result *result, const skew_pair *pair) {
     if (GUARD(assumed_hosts_are_said) && result->rule.hosts_assumed)
         (void)snprintf(result->reason + n, sizeof result->reason - n,
                        "; a host that was not seen is not judged: name all by --expect");
+    add_far_server(result);
 }
 
 void skew_say_pad(skew_result *result) {
