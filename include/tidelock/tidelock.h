@@ -25,7 +25,7 @@
  * Threads. Any thread may use a client. One thread at a time uses a lock, but any thread may call
  * tl_lock_state, tl_lock_remaining_ms, tl_lock_fence, tl_lock_cancel, tl_lock_alive and
  * tl_lock_stall while the lock exists. Callbacks run on the client's renewal thread. They must not
- * block, and may call only those six functions and the two that end in _async. With the option
+ * block, and may call only those six functions and the three that end in _async. With the option
  * `dispatch` they run within tl_client_dispatch, on a thread of the caller's, and may call anything
  * but tl_client_dispatch and tl_client_close. Call nothing in a signal handler: see tl_lock_cancel.
  * In a child of fork() open a new client: the handles of the parent fail there (TL_EINVALID).

@@ -559,6 +559,24 @@ static void rest_without_blocking(conform *c, bool dispatch) {
     }
 }
 
+static void rest_it(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    tl_error failed = {.code = code};
+    if (!code)
+        code = tl_lock_rest_async(lock, HOUR_MS, note, ctx, &failed);
+    if (code)
+        note(lock, code, err ? err : &failed, ctx);
+}
+
+CONFORM_OF(a_callback_may_let_its_lock_rest, c, CONFORM_REST) {
+    static outcome o;
+    tl_client *client = conform_client(c);
+    tl_lock *lock = conform_lock(c, client, TTL_MS);
+    ASSERT_RESULT(tl_lock_acquire_async(lock, SOON_MS, rest_it, &o, &said), TL_OK);
+    ASSERT_RESULT(await(client, &o), TL_OK);
+    assert_int_equal(tl_lock_state(lock), TL_FREE);
+    assert_rests(c);
+}
+
 /* It is told to nobody, and rests. */
 CONFORM_OF(a_lock_that_is_freed_while_it_begins_to_rest_rests, c, CONFORM_REST | CONFORM_GARBAGE) {
     static outcome o;
