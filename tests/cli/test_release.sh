@@ -81,3 +81,12 @@ for file in $name.tar.gz SHA256SUMS; do
     gpg -q --verify "$tree/build/release/$file.asc" "$tree/build/release/$file" 2>"$err" || fail "the signature of $file"
 done
 gpgconf --kill gpg-agent
+
+# Who has nothing but the files types what SECURITY.md says.
+sed -n '/^gpg --import/,/^```/{ /^```/!p; }' "$here/.github/SECURITY.md" >"$work/verify"
+(($(wc -l <"$work/verify") == 2)) || fail "SECURITY.md says: $(cat "$work/verify")"
+mkdir -m 700 "$work/stranger"
+(cd "$tree/build/release" && GNUPGHOME=$work/stranger bash -e "$work/verify") >"$out" 2>&1 || fail "it is not verified: $(cat "$out")"
+fingerprint=$(gpg -q --with-colons --fingerprint valid@example.org | sed -n 's/^fpr:*\([0-9A-F]*\):$/\1/p' | head -n 1)
+grep '^Primary key fingerprint: ' "$out" | tr -d ' ' | grep -q ":$fingerprint$" || fail "the fingerprint isn't $fingerprint: $(cat "$out")"
+GNUPGHOME=$work/stranger gpgconf --kill gpg-agent

@@ -73,6 +73,7 @@ fi
 (cd "$out" && sha256sum "$archive" "$name.spdx.json" >SHA256SUMS)
 if [[ ${KEY:-} ]]; then
     for file in "$archive" SHA256SUMS; do gpg --batch --yes --armor --local-user "$KEY" --detach-sign "$out/$file"; done
+    gpg --batch --armor --export "$KEY" >"$out/tidelock-key.asc"
 fi
 (cd "$out/../.." && ls build/release/*)
 [[ ${KEY:-} ]] || echo "make release: nothing is signed: give the key of gpg by KEY="
