@@ -112,7 +112,7 @@ for page in pages:
         said = []
         for l in lines:
             l = re.sub(r"redis(\+cluster)?://10\.0\.0\.5[0-9.,]*", url, l)
-            l = l.replace("/usr/local/bin/tidelock", "tidelock").replace("/usr/local/bin/", "./" if "./" in l else "")
+            l = l.replace("/usr/local/bin/tidelock", "tidelock").replace("/usr/local/bin/", "./" if "./" in l else "").replace("/opt/", "")
             l = re.sub(r"(?<= )(backup|scheduler|report)$", "true", l)
             l = re.sub(r"/var/(log|lib)/[^ ]*/|/var/log/", work + "/there/", l)
             l = l.replace("--watch 1d", "--watch 1s").replace("--phase 1", "--phase 1 --lease 1s")
