@@ -1,6 +1,8 @@
 """A proxy before a redis-server, for what goes wrong in the middle of a step of `tidelock migrate`.
 
-migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY
+migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY|up:REGISTER|restart:REGISTER
+up: once the register has phase 1, a scan ends only when it has phase 2, and a later epoch. restart: once it has phase 1, the first
+connection is lost while a scan goes on. SOCKET.scans counts them from then on.
 lose: the first connection is lost when the third is made. stop: that process is stopped before the change. java: a legacy
 client locks and unlocks that key when the fourth connection is made.
 """
@@ -30,6 +32,25 @@ def connect():
                 java.sendall((command % sys.argv[3][5:] + "\r\n").encode())
                 java.recv(100)
 
+def ask(*words):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(there)
+        s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
+        return s.recv(1000).split(b"\r\n")[1]
+
+scans = 0
+def scan():
+    global scans
+    register = sys.argv[3].split(":", 1)[1].encode()
+    if scans == 0 and ask(b"HGET", register, b"phase") != b"1":
+        return
+    scans += 1
+    open(here + ".scans", "w").write(str(scans))
+    if scans == 1 and what[0] == "up":
+        ask(b"EVAL", b"redis.call('HSET', KEYS[1], 'phase', 2) redis.call('HINCRBY', KEYS[1], 'epoch', 1) return 'ok'", b"1", register)
+    if scans == 1 and what[0] == "restart":
+        close(first)
+
 def close(end):
     for s in (end, other.pop(end)):
         other.pop(s, None)
@@ -44,6 +65,8 @@ while True:
                 data = s.recv(65536)
                 if what[0] == "stop" and b"local R, C, L" in data:
                     os.kill(int(what[1]), signal.SIGSTOP)
+                if what[0] in ("up", "restart") and b"HGETALL" not in data and b"\r\nEVALSHA\r\n" in data:
+                    scan()
                 other[s].sendall(data)
             except OSError:
                 data = b""

@@ -47,6 +47,18 @@ for want in 'init +phase 0, epoch 1, by .*@.* pid [0-9]+' 'advance +phase 1 -> 2
 done
 grep -qE '^    clients confirmed: 0; 0 stamps.*watched for .*: 0 SETNX and GETSET' "$out" || fail "evidence: $(cat "$out")"
 
+# ---- Java may start only by what is true at the end of the scan ---------------------------------------------
+set_phase 2 5
+through "up:$register" rollback
+[[ $? == 77 ]] || fail "another operator has gone up meanwhile: $(cat "$out" "$err")"
+grep -q 'refused: the namespace has moved to epoch 7, phase 2, meanwhile: another operator was faster' "$err" || fail "up: $(cat "$err")"
+! grep -q 'Java may start$' "$out" || fail "Java may start in phase 2: $(cat "$out")"
+set_phase 2 5
+through "restart:$register" rollback || fail "a connection is lost: $(cat "$out" "$err")"
+grep -q 'no token is left: Java may start$' "$out" || fail "a connection is lost: $(cat "$out" "$err")"
+(($(cat "$work/proxy.sock.scans") >= 2)) || fail "what another server may have said is believed"
+set_phase 0 1
+
 # ---- leases ---------------------------------------------------------------------------------------------
 # A change within a lease, or a client: a lease is waited for that this very command has seen.
 began

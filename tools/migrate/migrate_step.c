@@ -335,10 +335,23 @@ static void tell_java_waits(const step *step) {
             step->work->word);
 }
 
+/* Does no key hold a token? A scan takes long. Who has gone up meanwhile may have written a token behind it, and a
+ * server that took over may have skipped keys: the register and the connection must be those from before it. */
+static int look_for_tokens(step *step, bool *ret_none) {
+    int status = scan(step);
+
+    *ret_none = false;
+    if (status || step->locks.tokens.count > 0 || !step->locks.whole)
+        return status;
+    status = read_again(step);
+    *ret_none = status == 0 && step->work->view.reg.epoch == step->epoch && !is_seen_anew(step);
+    return status;
+}
+
 /* Clients may act by phase 2 for one more lease; locks acquired until then last until they are
  * released. */
 static int await_java(step *step) {
-    bool reported = false, waits = false;
+    bool reported = false, waits = false, none = false;
     int status = 0;
 
     step->watches = false;
@@ -349,9 +362,11 @@ static int await_java(step *step) {
         (void)is_seen_anew(step);
         int64_t left_ms = status ? 0 : lease_left_ms(step);
         if (status == 0 && left_ms <= 0)
-            status = scan(step);
-        if (status || (left_ms <= 0 && step->locks.tokens.count == 0 && step->locks.whole))
+            status = look_for_tokens(step, &none);
+        if (status || none)
             break;
+        if (left_ms <= 0 && step->locks.tokens.count == 0 && step->locks.whole)
+            continue;
         if (left_ms > 0 && !waits)
             migrate_say_wait(step->work->word,
                              "Java may not start yet: clients may act in phase 2 for a lease",
