@@ -57,7 +57,8 @@ through() { # how, command...
     proxy=$!
     until_true 10 test -S "$work/proxy.sock" || depth=1 fail "no proxy: $(cat "$work/proxy.err")"
     shift
-    timeout $run_limit migrate "$@" --yes --url "unix://$work/proxy.sock" >"$out" 2>"$err" </dev/null || status=$?
+    case $1 in advance | rollback | init) set -- "$@" --yes ;; esac
+    timeout $run_limit migrate "$@" --url "unix://$work/proxy.sock" >"$out" 2>"$err" </dev/null || status=$?
     kill $proxy
     wait $proxy 2>/dev/null
     rm "$work/proxy.sock"

@@ -1,6 +1,7 @@
 """A proxy before a redis-server, for what goes wrong in the middle of a step of `tidelock migrate`.
 
-migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY|up:REGISTER|restart:REGISTER
+migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY|up:REGISTER|restart:REGISTER|once:
+once: the register can be read once, and never again.
 up: once the register has phase 1, a scan ends only when it has phase 2, and a later epoch. restart: once it has phase 1, the first
 connection is lost while a scan goes on. SOCKET.scans counts them from then on.
 lose: the first connection is lost when the third is made. stop: that process is stopped before the change. java: a legacy
@@ -38,6 +39,12 @@ def ask(*words):
         s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in words))
         return s.recv(1000).split(b"\r\n")[1]
 
+reads = 0
+def reads_again(data):
+    global reads
+    reads += b"HGETALL" in data
+    return b"HGETALL" in data and reads > 1
+
 scans = 0
 def scan():
     global scans
@@ -65,6 +72,8 @@ while True:
                 data = s.recv(65536)
                 if what[0] == "stop" and b"local R, C, L" in data:
                     os.kill(int(what[1]), signal.SIGSTOP)
+                if what[0] == "once" and reads_again(data):
+                    raise OSError
                 if what[0] in ("up", "restart") and b"HGETALL" not in data and b"\r\nEVALSHA\r\n" in data:
                     scan()
                 other[s].sendall(data)

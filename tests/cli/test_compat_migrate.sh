@@ -59,6 +59,21 @@ grep -q 'no token is left: Java may start$' "$out" || fail "a connection is lost
 (($(cat "$work/proxy.sock.scans") >= 2)) || fail "what another server may have said is believed"
 set_phase 0 1
 
+# ---- a register that can't be read again stays what it was ---------------------------------------------------
+set_phase 1 5
+"$tidelock" run --protocol bridge jobs:other -- sleep 1000 2>/dev/null & # a holder that isn't registered
+other=$!
+until_true 20 is_held jobs:other || fail "no lock"
+through once: status
+[[ $? == 69 ]] || fail "status, of a part: $(cat "$out" "$err")"
+! grep -q 'not registered' "$out" || fail "status: it is registered: $(cat "$out")"
+through once: survey --watch 300ms || fail "survey: $(cat "$out" "$err")"
+grep -q '^namespace default is in phase 1 (bridge), keys jobs:\*$' "$out" || fail "survey: it is registered: $(cat "$out")"
+grep -q '^  not read: which clients have registered meanwhile: ' "$out" || fail "survey: silence: $(cat "$out")"
+kill $other
+wait $other 2>/dev/null
+set_phase 0 1
+
 # ---- leases ---------------------------------------------------------------------------------------------
 # A change within a lease, or a client: a lease is waited for that this very command has seen.
 began

@@ -448,3 +448,23 @@ TEST(java_may_run_only_where_that_is_known) {
     v.reg.readable = false;
     java_is(&v, &nothing, "no register says");
 }
+
+/* init makes a register again that a failover has lost, or set back: it doesn't tell of phase 2. */
+TEST(java_may_not_run_beside_a_client_that_acts_in_a_phase_of_tokens) {
+    for (int phase = 0; phase < PHASES; phase++) {
+        migrate_view v = view_with(1, EPOCH - 1, phase);
+        v.reg.from = PHASE_BRIDGE;
+        one.seen_us = NOW - 30031000;
+        java_is(&v, &nothing,
+                "may run"); /* its lease has ended, and so it has to read the register first */
+        one.seen_us = NOW - 30030000;
+        java_is(&v, &nothing,
+                phase < PHASE_DRAIN ? "may run"
+                : phase == PHASE_DRAIN
+                    ? "not yet: nightly on db1 (pid 7) may act in phase 2 for another 1 ms"
+                    : "not yet: nightly on db1 (pid 7) may act in phase 3 for another 1 ms");
+    }
+    migrate_view v = view_with(1, EPOCH, 1);
+    one.readable = false;
+    java_is(&v, &nothing, "not known: the record of client c can't be read");
+}

@@ -628,11 +628,34 @@ bool migrate_wants_wait(const migrate_view *view) {
 
 /* ---- Java ------------------------------------------------------------------------------------- */
 
+/* A client that may act in phase 2 or 3 for longer than any other: a register that was made again has no trace of these
+ * phases. One whose record can't be read may act for ever. NULL: none. */
+static const migrate_client *late_client(const migrate_view *view, int64_t *ret_left_ms) {
+    const migrate_client *late = NULL;
+
+    for (int i = 0; i < view->clients; i++) {
+        const migrate_client *client = &view->client[i];
+        int64_t lease_ms = client->lease_ms + client->lease_ms / 1000 + 1,
+                left_ms = !client->readable ? INT64_MAX
+                          : client->phase < PHASE_DRAIN
+                              ? 0
+                              : lease_ms - (view->now_us - client->seen_us) / 1000;
+        if (left_ms > (late ? *ret_left_ms : 0)) {
+            *ret_left_ms = left_ms;
+            late = client;
+        }
+    }
+    return late;
+}
+
 const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
                          const migrate_locks *locks) {
-    char left[DURATION_SHOWN];
+    char left[DURATION_SHOWN], who[MIGRATE_WHO_SIZE];
     int64_t lease_ms = migrate_longest_lease_ms(view),
-            since_ms = (view->now_us - view->reg.since_us) / 1000;
+            since_ms = (view->now_us - view->reg.since_us) / 1000, late_ms = 0;
+    const migrate_client *late = view->by_slots || !GUARD(java_after_late_clients)
+                                     ? NULL
+                                     : late_client(view, &late_ms);
 
     if (!view->reg.readable)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "no register says whether it may run");
@@ -667,6 +690,12 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
              since_ms <= lease_ms)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
                        show_ms(left, lease_ms - (since_ms > 0 ? since_ms : 0) + 1));
+    else if (late && !late->readable)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: the record of %.100s can't be read",
+                       migrate_client_who(who, late));
+    else if (late)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %.100s may act in phase %d for another %s",
+                       migrate_client_who(who, late), late->phase, show_ms(left, late_ms));
     else if (GUARD(java_after_whole_look) && !locks->whole)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
                        "not known: the scan did not reach all keys in time");

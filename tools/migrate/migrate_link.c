@@ -252,6 +252,17 @@ int migrate_read(migrate_link *migration, migrate_view *view) {
     return fail(migration->link.status, "migrate: %s", migration->link.message);
 }
 
+int migrate_read_again(migrate_link *migration, migrate_view *view) {
+    migrate_view fresh = {.name = view->name};
+    int status = migrate_read(migration, &fresh);
+
+    if (status)
+        return status;
+    migrate_view_end(view);
+    *view = fresh;
+    return 0;
+}
+
 void migrate_view_end(migrate_view *view) {
     free(view->client);
     *view = (migrate_view){.name = view->name};
@@ -319,13 +330,14 @@ typedef struct {
     migrate_link *migration;
     migrate_locks *locks;
     migrate_view *view;
+    int status; /* of reading the view again */
 } looker;
 
 static void found_any(const void *key, size_t key_len, const tl_lock_info *info, void *ctx) {
-    const looker *looker = ctx;
-    if (info->by_tidelock && info->stamp_left_ms > 0 && !info->rests &&
+    looker *looker = ctx;
+    if (info->by_tidelock && info->stamp_left_ms > 0 && !info->rests && looker->status == 0 &&
         !migrate_knows(looker->view, info))
-        (void)migrate_read(looker->migration, looker->view);
+        looker->status = migrate_read_again(looker->migration, looker->view);
     migrate_locks_learn(looker->locks, looker->view, key, key_len, info);
 }
 
@@ -337,14 +349,17 @@ static void found_eternal(const void *key, size_t key_len, const tl_lock_info *i
 
 int migrate_look(migrate_link *migration, migrate_view *view, const char *keys, signals *sigs,
                  migrate_locks *ret, int *ret_sig) {
-    looker looker = {migration, ret, view};
+    looker looker = {migration, ret, view, 0};
+    char pattern[MIGRATE_KEYS_SIZE]; /* keys may be the view's, which is read again meanwhile */
     bool whole = true;
 
     *ret = (migrate_locks){.whole = false};
-    int status = migrate_scan(migration, keys, false, sigs, found_any, &looker, &ret->whole,
+    (void)snprintf(pattern, sizeof pattern, "%s", keys);
+    int status = migrate_scan(migration, pattern, false, sigs, found_any, &looker, &ret->whole,
                               ret_sig);
     if (status == 0 && !*ret_sig && migration->legacy->dialect)
-        status = migrate_scan(migration, keys, true, sigs, found_eternal, &looker, &whole, ret_sig);
+        status = migrate_scan(migration, pattern, true, sigs, found_eternal, &looker, &whole,
+                              ret_sig);
     ret->whole = ret->whole && whole;
-    return status;
+    return status ? status : looker.status;
 }

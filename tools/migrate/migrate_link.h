@@ -42,6 +42,8 @@ int migrate_link_lead(migrate_link *migration);
  *  migrate_forget. Free it with migrate_view_end, or read it again. Returns 0, or the
  *  exit status after a message. */
 int migrate_read(migrate_link *migration, migrate_view *view);
+/** The same, but if it fails the view stays as it is. */
+int migrate_read_again(migrate_link *migration, migrate_view *view);
 void migrate_view_end(migrate_view *view);
 #define MIGRATE_FLEET_MS 5000
 void migrate_forget(migrate_link *migration);

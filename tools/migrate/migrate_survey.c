@@ -61,7 +61,7 @@ typedef struct {
     track track[TRACKS];
     int tracks;
     int64_t began_ms, list_ms, look_ms;
-    bool list_said, look_said; /* that it could not be read */
+    bool list_said, look_said, view_said; /* that it could not be read */
     int status;
 } surveyor;
 
@@ -351,12 +351,16 @@ static void learn_place(survey *survey, tl_bytes key, const tl_lock_info *info) 
 }
 
 /* A holder that isn't registered may have started since the register was read. */
-static void know_holder(const surveyor *surveyor, const tl_lock_info *info) {
+static void know_holder(surveyor *surveyor, const tl_lock_info *info) {
     migrate_work *work = surveyor->work;
 
-    if (info->by_tidelock && info->stamp_left_ms > 0 && !info->rests &&
-        !work->migration.by_cluster && work->view.reg.readable && !migrate_knows(&work->view, info))
-        (void)migrate_read(&work->migration, &work->view);
+    if (surveyor->view_said || !info->by_tidelock || info->stamp_left_ms <= 0 || info->rests ||
+        work->migration.by_cluster || !work->view.reg.readable || migrate_knows(&work->view, info))
+        return;
+    surveyor->view_said = migrate_read_again(&work->migration, &work->view) != 0;
+    if (surveyor->view_said)
+        survey_unread(surveyor->survey, "which clients have registered meanwhile: %s",
+                      work->migration.link.message);
 }
 
 static void found_lock(const void *name, size_t len, const tl_lock_info *info, void *ctx) {
