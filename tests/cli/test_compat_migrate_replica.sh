@@ -41,6 +41,10 @@ through lose rollback
 [[ $? == 69 ]] || fail "the connection was lost after the look at everything: $(cat "$out" "$err")"
 grep -q '^tidelock: migrate: nothing has changed: ' "$err" || fail "lost: $(cat "$err")"
 in_phase 1 6
+through lose init --namespace other --keys 'other:*' --phase 3 --dialect java
+[[ $? == 69 ]] || fail "init: the connection was lost after the look at everything: $(cat "$out" "$err")"
+grep -q '^tidelock: migrate: nothing has changed: ' "$err" || fail "init, lost: $(cat "$err")"
+[[ $(redis EXISTS 'tidelock:phase:{other}') == 0 ]] || fail "init has made a register"
 lacks='migrate: changed, so don.t repeat it, but only 0 of 1 replicas have it after 3 s: prevent a failover'
 set_phase 2 7
 through stop:$replica rollback # Java may not start before the replicas have it too

@@ -135,6 +135,11 @@ PY
 # ---- acl: what it prints does what it says ---------------------------------------------------------------
 redis ACL SETUSER java on nopass '~*' +@all >/dev/null
 redis ACL SETUSER old off >/dev/null
+redis ACL SETUSER müller on nopass '~*' +@all >/dev/null
+expect 0 migrate acl
+says "^# m\\?\\?ller is not denied them: its name can't be typed"
+! grep -q '^ACL SETUSER m' "$out" || fail "a line makes another user: $(cat "$out")"
+redis ACL DELUSER müller >/dev/null
 expect 0 migrate acl
 says '^ACL SETUSER default -setnx -getset$'
 says '^ACL SETUSER java -setnx -getset$'

@@ -177,6 +177,15 @@ grep -qE "confirmed +any on db1 .*, version 0\.1\.0, keys '\*'$" "$out" || fail 
 expect 0 migrate status
 grep -qE "^  note: 1 client may acquire locks of other names than jobs:\* as well, .*\(any on db1 \(pid 4711\): '\*'\).*: 'jobs:\*=default'$" "$out" ||
     fail "status says nothing of other names: $(cat "$out")"
+keys=$(redis HGET "$register" keys)
+redis HSET "$register" keys $'jobs:\e]0;x\a*' >/dev/null
+redis RPUSH "$register:log" "$(redis LINDEX "$register:log" -1 | sed 's/"by":"/&\\u009b2J/')" >/dev/null
+expect 0 migrate status --history
+grep -q 'locks of other names than jobs:?.0;x?\* as well' "$out" || fail "status: $(cat "$out")"
+grep -q ', by ?2J' "$out" || fail "the history: $(cat "$out")"
+! grep -q $'[\e\a]\|\xc2\x9b' "$out" || fail "a terminal is told what to do: $(cat -v "$out")"
+redis RPOP "$register:log" >/dev/null
+redis HSET "$register" keys "$keys" >/dev/null
 redis HSET "$register:clients" other "$(redis HGET "$register:clients" other | sed 's/[*]$/jobs:*/')" >/dev/null
 expect 0 migrate status
 ! grep -q 'note:' "$out" || fail "the same pattern: $(cat "$out")"

@@ -395,6 +395,14 @@ TEST(who_locks_by_another_pattern_is_known) {
     assert_false(migrate_takes_others(&v, &one));
     memcpy(v.reg.keys, "jobs:*", 7);
     assert_true(migrate_takes_others(&v, &one));
+    memcpy(one.keys, "j??bs:*", 8); /* a record is read so */
+    memcpy(v.reg.keys,
+           "j\xc3\xb6"
+           "bs:*",
+           8);
+    assert_false(migrate_takes_others(&v, &one));
+    memcpy(one.keys, "*", 2);
+    assert_true(migrate_takes_others(&v, &one));
     one.seen_us = NOW - 90000001;
     assert_false(migrate_takes_others(&v, &one));
 }

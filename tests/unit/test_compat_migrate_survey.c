@@ -47,6 +47,12 @@ static found_family *again(const char *key, int64_t left_ms, int protocol, bool 
     return found_again(&made.found, tl__bytes_of(key), &info);
 }
 
+static void registered_in(int phase) {
+    view.reg = (migrate_register){
+        .there = true, .readable = true, .phase = phase, .epoch = 2, .keys = "jobs:*"};
+    made.registered.whole = true;
+}
+
 static const char *pattern(int i) {
     static char buf[NAMES_PATTERN];
     assert_true(i < made.found.families);
@@ -122,6 +128,10 @@ TEST_WITH(families_beyond_the_room_are_counted, begin, end) {
     }
     assert_int_equal(made.found.families, FOUND_FAMILIES);
     assert_int_equal(made.found.dropped, 3);
+    registered_in(PHASE_DRAIN); /* the locks that don't fit may be the register's */
+    survey_conclude(&made);
+    assert_int_equal(made.phase[PHASE_TOKEN].count, 1);
+    assert_non_null(strstr(made.phase[PHASE_TOKEN].item[0].what, "than the survey can keep"));
 }
 
 /* ---- MONITOR ------------------------------------------------------------------------------------- */
@@ -268,12 +278,6 @@ static void slots(int phase, int count, int epoch) {
     view.slots.top = epoch > view.slots.top ? epoch : view.slots.top;
 }
 
-static void registered_in(int phase) {
-    view.reg = (migrate_register){
-        .there = true, .readable = true, .phase = phase, .epoch = 2, .keys = "jobs:*"};
-    made.registered.whole = true;
-}
-
 TEST_WITH(in_a_cluster_init_has_no_lease, begin, end) {
     char line[SURVEY_LINE];
     slots(-1, TL_SLOTS, 0);
@@ -389,6 +393,27 @@ TEST_WITH(legacy_commands_in_the_token_phase_are_an_alarm, begin, end) {
     survey_conclude(&made);
     assert_non_null(strstr(made.alarm, "10.0.0.5:1000 on jobs:a"));
     assert_int_equal(made.phase[PHASE_DRAIN].count, 0); /* the way back is free */
+}
+
+/* Such as one for each request: none is left out. */
+TEST_WITH(of_many_connections_each_take_counts, begin, end) {
+    char client[40];
+    registered_in(PHASE_TOKEN);
+    for (int i = 0; i < HEARD_CLIENTS; i++) {
+        (void)snprintf(client, sizeof client, "10.0.0.9:%d", 1000 + i);
+        takes(i, client, "SETNX", "cron:a", 60000);
+    }
+    survey_conclude(&made);
+    assert_string_equal(made.alarm, "");
+    takes(9, "10.0.0.5:1000", "SETNX", "jobs:a", 60000);
+    takes(10, "10.0.0.6:1000", "SETNX", "cron:a", 60000);
+    survey_conclude(&made);
+    assert_non_null(strstr(made.alarm, "further connections on jobs:a"));
+    made.calls = -1;
+    registered_in(PHASE_DRAIN);
+    survey_conclude(&made);
+    assert_int_equal(made.phase[PHASE_TOKEN].count, 1);
+    assert_non_null(strstr(made.phase[PHASE_TOKEN].item[0].what, "1 SETNX and GETSET"));
 }
 
 /* It remembers few keys of a client, but each of the register's counts. */

@@ -20,6 +20,7 @@
 
 typedef struct {
     char name[USER_SIZE];
+    bool typeable; /* as an argument of a line for redis-cli the name is this user's */
     bool on, denied;
     bool root_denied; /* by the rules outside of selectors */
     bool selects;     /* it has selectors, which allow more: from Redis 7.0 on */
@@ -90,6 +91,13 @@ static void read_rules(user *one, tl_bytes rules) {
     one->denied = one->root_denied && !one->selects;
 }
 
+static bool is_typeable(tl_bytes name) {
+    for (size_t i = 0; i < name.n; i++)
+        if (name.p[i] <= ' ' || name.p[i] >= 0x7f || strchr("\"'\\", name.p[i]))
+            return false;
+    return name.n > 0 && name.n < USER_SIZE;
+}
+
 /* Reads lines of "user NAME on RULE ...". */
 static bool take_users(void *ctx, const tl_reply *reply) {
     users *users = ctx;
@@ -106,7 +114,9 @@ static bool take_users(void *ctx, const tl_reply *reply) {
         }
         user *one = &users->list[users->count++];
         *one = (user){.on = false};
-        tl__bytes_print(one->name, sizeof one->name, tl__bytes_take(&text, ' '));
+        tl_bytes name = tl__bytes_take(&text, ' ');
+        one->typeable = is_typeable(name);
+        tl__bytes_print(one->name, sizeof one->name, name);
         one->on = tl__bytes_eq(tl__bytes_take(&text, ' '), TL_LITERAL("on"));
         read_rules(one, text);
     }
@@ -181,6 +191,11 @@ static void show(const users *users) {
     for (int i = 0; i < users->count; i++)
         if (users->list[i].denied)
             printf("# %s is denied them already\n", users->list[i].name);
+        else if (!users->list[i].typeable) /* the line would make a user of another name */
+            printf(
+                "# %s is not denied them: its name can't be typed as it is shown; deny them to it by a client "
+                "that quotes: see ACL LIST\n",
+                users->list[i].name);
         else if (users->list[i].selects)
             show_selectors(&users->list[i]);
         else

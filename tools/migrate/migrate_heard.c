@@ -57,6 +57,16 @@ static heard_client *client_of(heard *all, const char *address) {
     return client;
 }
 
+/* Where a take counts: none is left out, however many connections there are. */
+static heard_client *taker_of(heard *all, const char *address) {
+    heard_client *client = client_of(all, address);
+
+    if (client)
+        return client;
+    (void)snprintf(all->rest.row.address, sizeof all->rest.row.address, "further connections");
+    return &all->rest;
+}
+
 static bool is_listed(const heard *all, const char *address) {
     for (int i = 0; i < all->clients; i++)
         if (strcmp(all->client[i].row.address, address) == 0)
@@ -169,12 +179,10 @@ static void learn_take(heard *all, found *found, const skew_heard *command, bool
     if (family)
         found_sample(&family->lifetimes, (written.lo - command->stamp_us) / US_PER_MS,
                      (written.hi - command->stamp_us) / US_PER_MS);
-    heard_client *client = client_of(all, address_of(command));
-    if (client) {
-        client->takes++;
-        note_key(client, key);
-        note_registered(all, client, key);
-    }
+    heard_client *client = taker_of(all, address_of(command));
+    client->takes++;
+    note_key(client, key);
+    note_registered(all, client, key);
     if (command->by == SKEW_BY_TCP)
         follow_take(all, command, setnx);
 }

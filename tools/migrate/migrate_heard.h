@@ -37,6 +37,7 @@ typedef struct {
     const skew_dialect *dialect; /**< as the caller says; NULL: guess */
     heard_client *client;        /**< HEARD_CLIENTS of them */
     int clients, more;
+    heard_client rest;      /**< takes of connections that don't fit */
     heard_attempt *attempt; /**< HEARD_ATTEMPTS; a later attempt may take the place of another */
     found_samples delays;   /**< from SETNX to GETSET of the same connection */
     int64_t others; /**< connections whose last command is none of tidelock's, at the last look */

@@ -142,12 +142,12 @@ static int await_leases(migrate_work *work) {
 
 /* In a cluster: the record, and the register of each slot. Slots that have registers already, of a record that is lost,
  * keep them: advance and rollback go on from there. */
-static int make_slots(migrate_work *work, int phase, const char *evidence) {
+static int make_slots(migrate_work *work, int phase, unsigned ups, const char *evidence) {
     const migrate_register *reg = &work->view.reg;
     migrate_cluster_step step = {.from = phase,
                                  .to = phase,
                                  .epoch = reg->epoch,
-                                 .ups = work->migration.link.ups,
+                                 .ups = ups,
                                  .keys = work->options->keys,
                                  .record_only = migrate_tally_most(&work->view.slots) >
                                                 PHASE_BRIDGE,
@@ -169,7 +169,8 @@ static int check_slots(const migrate_work *work, int phase) {
         work->view.name, most, migrate_phase_name(most), most);
 }
 
-static int make(migrate_work *work, int phase, const migrate_locks *locks) {
+/* ups: of the connection on which all was looked at. After another one a server may have lost locks. */
+static int make(migrate_work *work, int phase, unsigned ups, const migrate_locks *locks) {
     const migrate_register *reg = &work->view.reg;
     migrate_change entry = {.action = "init", .from_phase = -1, .to_phase = phase};
     int64_t lease_ms = work->options->lease_ms, epoch = 0;
@@ -182,7 +183,7 @@ static int make(migrate_work *work, int phase, const migrate_locks *locks) {
         lease_ms = reg->there ? reg->lease_ms : LEASE_MS;
     migrate_move move = {.epoch = reg->epoch,
                          .phase = phase,
-                         .ups = work->migration.link.ups,
+                         .ups = ups,
                          .keys = work->options->keys,
                          .lease_ms = lease_ms,
                          .entry = &entry};
@@ -196,7 +197,7 @@ static int make(migrate_work *work, int phase, const migrate_locks *locks) {
                    (long long)locks->tokens.count, migrate_plural(locks->tokens.count),
                    work->options->keys);
     if (work->migration.by_cluster)
-        return make_slots(work, phase, entry.evidence);
+        return make_slots(work, phase, ups, entry.evidence);
     int status = migrate_change_register(&work->migration, &move, &epoch);
     if (status == 0 && live > 0)
         status = await_leases(work);
@@ -208,6 +209,7 @@ static int make(migrate_work *work, int phase, const migrate_locks *locks) {
 
 int migrate_init(migrate_work *work) {
     int phase = asked_phase(work);
+    unsigned ups = work->migration.link.ups;
     char question[900], list[MIGRATE_LIST_SIZE];
     migrate_blockers blockers;
     migrate_locks locks = {.whole = false};
@@ -248,5 +250,5 @@ int migrate_init(migrate_work *work) {
             ? " tidelock does not look for Java clients here: none may use these keys."
             : "");
     status = migrate_confirm(work, question);
-    return status ? status : make(work, phase, &locks);
+    return status ? status : make(work, phase, ups, &locks);
 }

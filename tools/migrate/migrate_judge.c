@@ -387,6 +387,12 @@ static void judge_locks(const migrate_view *view, int from, int to, const migrat
         SAY(blocker->who, "the scan of the namespace's keys");
         SAY(blocker->todo, "try again when the server is less busy");
     }
+    if (locks->crowded) {
+        migrate_blocker *blocker = add(ret);
+        SAY(blocker->what, "there are more locks, or patterns of them, than the survey can keep");
+        SAY(blocker->who, "what was not read, above");
+        SAY(blocker->todo, "look at fewer keys, by --keys");
+    }
     if (to == PHASE_TIMESTAMP && locks->tokens.count > 0)
         tokens(&locks->tokens, ret);
     if (to == PHASE_DRAIN && locks->strays.count > 0)
@@ -595,9 +601,11 @@ bool migrate_is_set_back(const migrate_view *view) {
 }
 
 bool migrate_takes_others(const migrate_view *view, const migrate_client *client) {
+    char keys[MIGRATE_KEYS_SIZE]; /* as a client's record is read */
+
+    tl__bytes_print(keys, sizeof keys, tl__bytes_of(view->reg.keys));
     return view->reg.readable && client->readable && client->keys[0] &&
-           !migrate_client_is_gone(client, view->now_us) &&
-           strcmp(client->keys, view->reg.keys) != 0;
+           !migrate_client_is_gone(client, view->now_us) && strcmp(client->keys, keys) != 0;
 }
 
 /* ---- leases ----------------------------------------------------------------------------------- */

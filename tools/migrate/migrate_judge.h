@@ -79,6 +79,7 @@ typedef struct {
 /** The locks of a namespace, by kind. */
 typedef struct {
     bool whole;              /**< all keys were read */
+    bool crowded;            /**< a survey could not keep all of them */
     migrate_bunch own;       /**< stamps with a sidecar */
     migrate_bunch strays;    /**< stamps (or similar) without one, of legacy clients */
     migrate_bunch strangers; /**< stamps held by tidelock clients that are not registered */

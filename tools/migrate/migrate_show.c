@@ -25,10 +25,14 @@ static int64_t ago_ms(const migrate_view *view, int64_t us) {
 
 /* ---- text ------------------------------------------------------------------------------------- */
 
-/* Prints a text of the server without characters that a terminal would act on. */
+/* Prints a text of the server without characters that a terminal would act on: those of ASCII, and U+0080 to U+009F. */
 static void print_safe(FILE *out, const char *text) {
-    for (; *text; text++)
-        (void)fputc((unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text, out);
+    for (; *text; text++) {
+        unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
+        bool wide = c == 0xc2 && next >= 0x80 && next <= 0x9f;
+        (void)fputc(c < ' ' || c == 0x7f || wide ? '?' : c, out);
+        text += wide;
+    }
 }
 
 static void show_register(const migrate_view *view, FILE *out) {
@@ -198,9 +202,11 @@ void migrate_show_clients(const migrate_view *view, FILE *out) {
 
 const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *view) {
     char who[MIGRATE_WHO_SIZE];
+    char keys[MIGRATE_KEYS_SIZE];
     const migrate_client *first = NULL;
     int n = 0;
 
+    tl__bytes_print(keys, sizeof keys, tl__bytes_of(view->reg.keys));
     for (int i = 0; i < view->clients; i++)
         if (migrate_takes_others(view, &view->client[i]) && n++ == 0)
             first = &view->client[i];
@@ -210,8 +216,8 @@ const char *migrate_others(char buf[MIGRATE_OTHERS_SIZE], const migrate_view *vi
             buf, MIGRATE_OTHERS_SIZE,
             "%d %s locks of other names than %.100s as well, which this command does not check "
             "(%.100s: '%.60s'): give the same pattern to both: '%.100s=%s'",
-            n, n == 1 ? "client may acquire" : "clients may acquire", view->reg.keys,
-            migrate_client_who(who, first), first->keys, view->reg.keys, view->name);
+            n, n == 1 ? "client may acquire" : "clients may acquire", keys,
+            migrate_client_who(who, first), first->keys, keys, view->name);
     return buf;
 }
 
@@ -285,7 +291,10 @@ static void show_history(const migrate_status *status, FILE *out) {
     (void)fprintf(out, "\nhistory\n");
     for (int i = 0; i < status->changes; i++) {
         const migrate_change *change = &status->history[i];
-        (void)fprintf(out, "  %s  %-8s ", migrate_date(date, change->at_us), change->action);
+        (void)fprintf(out, "  %s  ", migrate_date(date, change->at_us));
+        print_safe(out, change->action);
+        (void)fprintf(out, "%*s ", strlen(change->action) < 8 ? 8 - (int)strlen(change->action) : 0,
+                      "");
         if (change->from_phase >= 0)
             (void)fprintf(out, "phase %d -> %d, epoch %lld -> %lld", change->from_phase,
                           change->to_phase, (long long)change->from_epoch,
@@ -293,7 +302,11 @@ static void show_history(const migrate_status *status, FILE *out) {
         else
             (void)fprintf(out, "phase %d, epoch %lld", change->to_phase,
                           (long long)change->to_epoch);
-        (void)fprintf(out, ", by %s\n    %s\n", change->by, change->evidence);
+        (void)fputs(", by ", out);
+        print_safe(out, change->by);
+        (void)fputs("\n    ", out);
+        print_safe(out, change->evidence);
+        (void)fputc('\n', out);
     }
 }
 

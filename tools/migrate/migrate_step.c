@@ -335,8 +335,8 @@ static void tell_java_waits(const step *step) {
             step->work->word);
 }
 
-/* Does no key hold a token? A scan takes long. Who has gone up meanwhile may have written a token behind it, and a
- * server that took over may have skipped keys: the register and the connection must be those from before it. */
+/* Does no key hold a token? A scan takes long. After a step up in that time a token may stand behind it, and a server
+ * that took over may have skipped keys: the register and the connection must be those from before it. */
 static int look_for_tokens(step *step, bool *ret_none) {
     int status = scan(step);
 

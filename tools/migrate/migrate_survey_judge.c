@@ -57,8 +57,9 @@ static int64_t takes_of(const survey *survey, char who[MIGRATE_LIST_SIZE]) {
     int64_t takes = 0;
 
     who[0] = '\0';
-    for (int i = 0; i < survey->heard.clients; i++) {
-        const heard_client *client = &survey->heard.client[i];
+    for (int i = 0; i <= survey->heard.clients; i++) {
+        const heard_client *client = i < survey->heard.clients ? &survey->heard.client[i]
+                                                               : &survey->heard.rest;
         int64_t its = registered ? client->registered : client->takes;
         if (its == 0)
             continue;
@@ -143,8 +144,10 @@ static void judge_steps(survey *survey) {
 }
 
 void survey_conclude(survey *survey) {
-    migrate_locks locks = {.whole = survey->whole};
+    bool crowded = survey->found.full || survey->found.dropped > 0;
+    migrate_locks locks = {.whole = survey->whole, .crowded = crowded};
 
+    survey->registered.crowded = crowded;
     found_join(&survey->found);
     survey->facts.left_most_ms = -1;
     for (int i = 0; i < survey->found.families; i++) {
