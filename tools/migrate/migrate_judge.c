@@ -656,14 +656,28 @@ static const migrate_client *late_client(const migrate_view *view, int64_t *ret_
     return late;
 }
 
-const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
-                         const migrate_locks *locks) {
+/* Writes which client keeps Java from running, if one does. */
+static bool waits_for_client(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view) {
     char left[DURATION_SHOWN], who[MIGRATE_WHO_SIZE];
-    int64_t lease_ms = migrate_longest_lease_ms(view),
-            since_ms = (view->now_us - view->reg.since_us) / 1000, late_ms = 0;
+    int64_t left_ms = 0;
     const migrate_client *late = view->by_slots || !GUARD(java_after_late_clients)
                                      ? NULL
-                                     : late_client(view, &late_ms);
+                                     : late_client(view, &left_ms);
+
+    if (late && late->readable)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %.100s may act in phase %d for another %s",
+                       migrate_client_who(who, late), late->phase, show_ms(left, left_ms));
+    else if (late)
+        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: the record of %.100s can't be read",
+                       migrate_client_who(who, late));
+    return late != NULL;
+}
+
+const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
+                         const migrate_locks *locks) {
+    char left[DURATION_SHOWN];
+    int64_t lease_ms = migrate_longest_lease_ms(view),
+            since_ms = (view->now_us - view->reg.since_us) / 1000;
 
     if (!view->reg.readable)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "no register says whether it may run");
@@ -698,12 +712,8 @@ const char *migrate_java(char buf[MIGRATE_JAVA_SIZE], const migrate_view *view,
              since_ms <= lease_ms)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: clients may act in phase 2 for another %s",
                        show_ms(left, lease_ms - (since_ms > 0 ? since_ms : 0) + 1));
-    else if (late && !late->readable)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not known: the record of %.100s can't be read",
-                       migrate_client_who(who, late));
-    else if (late)
-        (void)snprintf(buf, MIGRATE_JAVA_SIZE, "not yet: %.100s may act in phase %d for another %s",
-                       migrate_client_who(who, late), late->phase, show_ms(left, late_ms));
+    else if (waits_for_client(buf, view))
+        return buf;
     else if (GUARD(java_after_whole_look) && !locks->whole)
         (void)snprintf(buf, MIGRATE_JAVA_SIZE,
                        "not known: the scan did not reach all keys in time");
