@@ -98,6 +98,11 @@ until_true 30 rounds 3 || fail "no rounds: $(cat "$work/short.err")"
 before=$(grep -c ' us from the server' "$work/short.err")
 "$python" "$work/slew.py" "$work/slew" 83333 3 150000000
 until_true 30 rounds $((before + 1)) || fail "a short correction is not seen: $(cat "$work/short.err")"
+# Its record has the truth, 12.5 ms, and no step of the server's clock. The first new one may be from before its end.
+record() { read -r _ _ _ lo hi _ _ _ _ _ _ _ stepped _ <<<"$(redis GET '{tidelock:agents}:short')"; }
+has_truth() { record && ((lo <= 12500 && hi >= 12490)); }
+until_true 10 has_truth || fail "after a short correction: $lo to $hi us: $(cat "$work/short.err")"
+((stepped == 0)) || fail "a short correction is a step of the server's clock: $(redis GET '{tidelock:agents}:short')"
 kill "$pid"
 wait "$pid" 2>/dev/null
 expect 0 "$tidelock" agent --forget short

@@ -24,9 +24,8 @@
 /* A clock that is slewed faster is measured each SOON_MS: between two rounds its interval grows by as much as
  * the clock may move, so after 10 s at 83,333 ppm it would be too wide for a verdict. */
 #define FAST_PPM 500
-#define SLEWED_MOST_PPM 500000
-#define SLEWED_LEAST_US 500 /* less may be the time between two readings */
-#define SPREAD 16           /* a round may come earlier by up to 1/16 of --every */
+#define SLEWED_LEAST_US 50 /* less may be the time between two readings */
+#define SPREAD 16          /* a round may come earlier by up to 1/16 of --every */
 #define EVERY_LEAST_MS 100
 #define NAME_RULE "1 to 64 letters, digits and any of . _ : -"
 #define STATUS_NOT_THERE 1 /* --forget: no such host */
@@ -287,18 +286,6 @@ static void learn_pace(agent *agent, int32_t bound_ppm) {
         say("agent: the clock of %s runs correctly again", agent->name);
 }
 
-/* How fast the kernel has slewed the clock since the last round, on average. */
-static int32_t slewed_ppm(const agent *agent) {
-    int64_t ms = moment_ms() - agent->slewed_ms + 1,
-            ppm = llabs(moment_slewed_us() - agent->slewed_us) * 1000 / ms;
-    return agent->slewed_ms == 0 ? 0 : (int32_t)(ppm < SLEWED_MOST_PPM ? ppm : SLEWED_MOST_PPM);
-}
-
-static int32_t most_of(int32_t a, int32_t b, int32_t c) {
-    int32_t most = a > b ? a : b;
-    return most > c ? most : c;
-}
-
 static bool round_once(agent *agent) {
     static const skew_effort effort = {.samples = BURST, .for_ms = BURST_MS};
     kernel_clock kernel = moment_kernel();
@@ -311,14 +298,13 @@ static bool round_once(agent *agent) {
     agent->slew_ppm = kernel.slew_ppm;
     agent->slewed_us = moment_slewed_us();
     agent->slewed_ms = moment_ms();
-    /* Nor is the rate slower than those observed. */
-    int32_t slewed = skew_rate(SKEW_DRIFT_PPM, slewed_ppm(agent));
+    /* Nor is the rate slower than the one observed. */
     int32_t seen = skew_pace_ppm(&agent->pace) > 0
                        ? skew_rate(SKEW_DRIFT_PPM, skew_pace_ppm(&agent->pace))
                        : 0;
     skew_track_round(&agent->track);
     if (!look_for_server(agent) ||
-        !skew_self_measure(&agent->link, &agent->track, &effort, most_of(between, seen, slewed)) ||
+        !skew_self_measure(&agent->link, &agent->track, &effort, between > seen ? between : seen) ||
         !look_for_server(agent))
         return false;
     if (!agent->options->once)

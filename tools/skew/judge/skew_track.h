@@ -33,6 +33,7 @@ typedef struct {
     skew_edge lo, hi;   /**< the edges that make `offset` */
     int32_t rate_ppm;   /**< the rate by which they have aged */
     int32_t kernel_ppm; /**< the caller's: the rate that the kernel reported at the last sample */
+    int64_t slewed_us;  /**< the caller's: how far the kernel had slewed the clock by then */
     int64_t stamp_us;   /**< the server's clock in its last reply */
     tl_interval first;  /**< the oldest bracket still valid, as of first_at */
     tl_mono first_at;
