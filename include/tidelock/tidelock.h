@@ -636,9 +636,9 @@ tl_err tl_lock_release(tl_lock *lock, tl_error *err);
 tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err);
 
 /**
- * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on. The server
- * never shortens a lifetime: a smaller ttl_ms only makes this handle count on less. The call is a
- * sign of life, see tl_lock_alive.
+ * Extend a held lock to ttl_ms from now, and renew it with that lifetime from then on, also after
+ * this handle acquires it again. The server never shortens a lifetime: a smaller ttl_ms only makes
+ * this handle count on less. The call is a sign of life, see tl_lock_alive.
  *
  * ttl_ms  as in tl_lock_options
  *

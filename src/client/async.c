@@ -349,6 +349,18 @@ tl_err tl_lock_acquire_async(tl_lock *lock, int64_t wait_ms, tl_done_fn done, vo
     return begun(lock, TL_COUNT_ACQUIRES, acquire(lock, wait_ms, done, ctx, err));
 }
 
+/* There is no memory for a request: the handle doesn't hold the lock any more, and it expires by itself. */
+static tl_err release_without(tl_lock *lock, int64_t rest_ms, tl_error *err) {
+    const char *what = rest_ms > 0 ? "rest" : "release";
+    bool passed = false;
+    tl_err code = tl__hold_begin_release(lock, true, &rest_ms, &passed, err);
+    if (code)
+        return code;
+    if (!passed)
+        tl__gate_leave(&lock->client->gate, &lock->gate_node);
+    return fail(lock, TL_ENOMEM, what, err);
+}
+
 /* asked: to rest, and not only by min_hold_ms. */
 static tl_err release_in(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn done, void *ctx,
                          tl_error *err) {
@@ -357,7 +369,7 @@ static tl_err release_in(tl_lock *lock, int64_t rest_ms, bool asked, tl_done_fn 
     bool passed = false;
     tl_operation *op = new_op(lock, RELEASES, done, ctx);
     if (!op)
-        return fail(lock, TL_ENOMEM, what, err);
+        return release_without(lock, rest_ms, err);
     tl_err code = tl__hold_begin_release(lock, true, &rest_ms, &passed, err);
     if (code) {
         op->over = op->reported = true;

@@ -169,7 +169,8 @@ void tl__gate_leave(tl_gate *gate, tl_gate_node *node) {
 /* May the hold pass on? With less than half of its lifetime left the next lock would have to
  * renew it at once. */
 static bool may_pass(const tl_gate_node *node, const tl_hold *hold, tl_mono now) {
-    if (node->state != TL_FRONT || !node->first)
+    if (node->state != TL_FRONT || !node->first ||
+        (hold->proof.unbound && node->first->turn->by_hand && GUARD(by_hand_is_bound)))
         return false;
     return (tl__ns_until(hold->taken, now) < PASS_NS || !GUARD(passed_for_a_second)) &&
            (!GUARD(passed_in_time) ||

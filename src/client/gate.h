@@ -32,7 +32,8 @@ typedef struct {
 
 /** A waiter in the local queue. */
 typedef struct tl_turn {
-    int64_t ttl_ms;                        /**< the lifetime it wants */
+    int64_t ttl_ms; /**< the lifetime it wants */
+    bool by_hand;   /**< no renewal writes its holder at the server: the acquire has to */
     void (*on_turn)(struct tl_turn *turn); /**< it has become first; with the gate's mutex held */
     int64_t rank; /**< its rank in the server's queue, left by the lock before it; 0: none */
     bool given;   /**< `hold` was handed over: it need not ask the server */
@@ -79,7 +80,8 @@ void tl__gate_leave(tl_gate *gate, tl_gate_node *node);
 
 /** For the first one, whose owner releases `hold`: hand it over to the next one, which becomes first and gets
  *  the next fencing number. false: nobody is queued; no fencing number is reserved; too little of the hold is
- *  left; or it was passed on for a second already, while other processes may wait. */
+ *  left; it was passed on for a second already, while other processes may wait; or the server doesn't know the
+ *  holder, and the next one is renewed by hand. */
 bool tl__gate_pass(tl_gate *gate, tl_gate_node *node, const tl_hold *hold, tl_mono now);
 
 /** Call `see` with the node that is first on a key, if there is one, with the gate's mutex held. */

@@ -115,7 +115,8 @@ void tl__lock_acquire_init(tl_acquiring *machine, tl_lock *lock, int64_t wait_ms
     *machine = (tl_acquiring){.lock = lock, .wait_ms = wait_ms, .listener = listener};
     machine->asker = lock->client->backend->asker;
     machine->random = tl__random_begin(seed);
-    machine->turn = (tl_turn){.ttl_ms = lock->ttl_ms, .on_turn = on_turn};
+    machine->turn = (tl_turn){
+        .ttl_ms = lock->ttl_ms, .by_hand = lock->manual_renew, .on_turn = on_turn};
 }
 
 /* How long, ms, the server may take to be reached, after a wait in the local queue. */

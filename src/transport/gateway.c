@@ -73,7 +73,7 @@ static int fail(tl_gateway *gateway, const char *problem) {
 }
 
 static bool none_left(tl_gateway *gateway) {
-    gateway->problem = tl__http_no_memory;
+    gateway->problem = gateway->room.full ? TL_REPLY_ROOM_FULL : tl__http_no_memory;
     return false;
 }
 

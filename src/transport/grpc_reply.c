@@ -14,7 +14,9 @@ typedef struct {
 } reader;
 
 static bool odd(reader *by, const char *problem) {
-    by->problem = by->room->exhausted ? "out of memory for a reply" : problem;
+    by->problem = by->room->exhausted ? "out of memory for a reply"
+                  : by->room->full    ? TL_REPLY_ROOM_FULL
+                                      : problem;
     return false;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ground/guard.h"
 #include "wire/etcd.h"
 
 #define MESSAGE_MAX 200
@@ -41,7 +42,8 @@ void tl__reply_room_release(tl_reply_room *room) {
     if (block)
         block->used = 0;
     room->blocks = block;
-    room->exhausted = false;
+    room->held = block ? block->size : 0;
+    room->exhausted = room->full = false;
     if (block && block->size > BLOCK_SIZE)
         tl__reply_room_free(room);
 }
@@ -51,6 +53,10 @@ void *tl__reply_room_take(tl_reply_room *room, size_t n) {
     size_t need = (n + ALIGN - 1) / ALIGN * ALIGN;
     if (!block || need > block->size - block->used) {
         size_t size = need > BLOCK_SIZE ? need : BLOCK_SIZE;
+        if (size > TL_REPLY_ROOM_MAX - room->held && GUARD(replies_have_a_limit)) {
+            room->full = true;
+            return NULL;
+        }
         block = malloc(sizeof *block + size);
         if (!block) {
             room->exhausted = true;
@@ -58,6 +64,7 @@ void *tl__reply_room_take(tl_reply_room *room, size_t n) {
         }
         *block = (tl_reply_block){.next = room->blocks, .size = size};
         room->blocks = block;
+        room->held += size;
     }
     void *taken = block->bytes + block->used;
     block->used += need;

@@ -10,16 +10,22 @@ typedef struct tl_reply_block tl_reply_block;
 /** Zeroed is valid. */
 typedef struct {
     tl_reply_block *blocks; /* private; the first is kept for the next replies */
+    size_t held;            /* private: bytes of all blocks */
     bool exhausted;         /**< no memory was left; until the next release */
+    bool full;              /**< more than TL_REPLY_ROOM_MAX was asked for; likewise */
 } tl_reply_room;
+
+/** So many bytes may replies take together: a few bytes of a reply can ask for a hundred times as many. */
+#define TL_REPLY_ROOM_MAX ((size_t)64 << 20)
+#define TL_REPLY_ROOM_FULL "a reply that takes more than 64 MiB"
 
 void tl__reply_room_release(tl_reply_room *room);
 void tl__reply_room_free(tl_reply_room *room);
 
-/** NULL: out of memory. */
+/** NULL: out of memory (exhausted), or that would be more than TL_REPLY_ROOM_MAX (full). */
 void *tl__reply_room_take(tl_reply_room *room, size_t n);
 
-/* These are false if there is no memory. */
+/* These are false if there is no room. */
 
 /** A STRING with a copy of the text. */
 bool tl__reply_make_text(tl_reply_room *room, tl_bytes text, tl_reply *ret);

@@ -284,6 +284,29 @@ TEST(what_is_no_reply_is_found) {
         assert_string_equal(read_as(rows[i].kind, rows[i].message), rows[i].problem);
 }
 
+/* Six bytes of a key take 288 of memory, and a server may send 16 MiB. */
+TEST(a_reply_may_take_so_much_memory) {
+    static const char key[] = "\x12\x04\x0a\x02p/";
+    const size_t n = sizeof key - 1, keys = TL_REPLY_ROOM_MAX / 288 + 1000;
+    const tl_bytes header = SIZED(HEADER);
+    char *message = malloc(header.n + keys * n);
+    tl_reply reply;
+    assert_non_null(message);
+    memcpy(message, header.p, header.n);
+    for (size_t i = 0; i < keys; i++)
+        memcpy(message + header.n + i * n, key, n);
+    const char *problem = tl__grpc_read(
+        &room, TL_ETCD_RANGE, tl__bytes(message, header.n + keys * n), TL_LITERAL("p/"), &reply);
+    assert_string_equal(problem ? problem : "none", TL_REPLY_ROOM_FULL);
+    assert_false(room.exhausted);
+    tl__reply_room_release(&room);
+    problem = tl__grpc_read(&room, TL_ETCD_RANGE, tl__bytes(message, header.n + 1000 * n),
+                            TL_LITERAL("p/"), &reply);
+    assert_null(problem);
+    tl__reply_room_free(&room);
+    free(message);
+}
+
 /* A part of a reply is none, or has all that it says: never another key, value or number. */
 TEST(a_reply_may_be_cut_at_each_byte) {
     const tl_bytes whole = SIZED(HEADER "\x10\x01\x1a\x18\x0a\x16\x12\x12" KEY_VALUE "\x20\x09");

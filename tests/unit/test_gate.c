@@ -176,10 +176,9 @@ TEST(the_hash_alone_does_not_make_two_keys_one) {
 
 /* ---- passing on -------------------------------------------------------------------------------- */
 
-/* Does one who wants ttl_ms, behind the front, get this hold at this moment? */
-static bool passes(tl_hold hold, int64_t now_ms, int64_t ttl_ms) {
+/* Does this one, behind the front, get this hold at this moment? */
+static bool passes_to(visitor v, tl_hold hold, int64_t now_ms) {
     tl_gate_node a = place_on("k"), b = place_on("k");
-    visitor v = visit(ttl_ms);
     (void)tl__gate_enter(&gate, &a, NULL);
     (void)tl__gate_enter(&gate, &b, &v.turn);
     bool passed = tl__gate_pass(&gate, &a, &hold, at_ms(now_ms));
@@ -198,6 +197,10 @@ static bool passes(tl_hold hold, int64_t now_ms, int64_t ttl_ms) {
     tl__gate_leave(&gate, &a);
     tl__gate_leave(&gate, &b);
     return passed;
+}
+
+static bool passes(tl_hold hold, int64_t now_ms, int64_t ttl_ms) {
+    return passes_to(visit(ttl_ms), hold, now_ms);
 }
 
 TEST(a_fresh_hold_passes_with_the_next_fence) {
@@ -232,6 +235,17 @@ TEST(a_hold_passes_only_while_fencing_numbers_are_reserved) {
     hold.fence = 0; /* a lock without numbers passes as often */
     assert_false(passes(hold, 0, TTL_MS));
     hold.passes = 1;
+    assert_true(passes(hold, 0, TTL_MS));
+}
+
+/* Else the server would not know that the key is held, for as long as nobody renews it. */
+TEST(a_hold_that_the_server_does_not_know_passes_to_nobody_who_renews_by_hand) {
+    visitor by_hand = visit(TTL_MS);
+    by_hand.turn.by_hand = true;
+    tl_hold hold = fresh_hold();
+    assert_true(passes_to(by_hand, hold, 0));
+    hold.proof.unbound = true;
+    assert_false(passes_to(by_hand, hold, 0));
     assert_true(passes(hold, 0, TTL_MS));
 }
 

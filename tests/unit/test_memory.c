@@ -20,6 +20,7 @@
 
 static int64_t live; /* bytes */
 static unsigned allocations;
+#define ANY SIZE_MAX
 static size_t refused; /* of this size there is none to be had */
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ static void *made(void *p) {
 }
 
 void *malloc(size_t size) {
-    return refused && size == refused ? NULL : made(__libc_malloc(size));
+    return refused && (size == refused || refused == ANY) ? NULL : made(__libc_malloc(size));
 }
 
 void *calloc(size_t nmemb, size_t size) {
@@ -273,5 +274,29 @@ TEST(a_lock_whose_renewal_finds_no_memory_is_at_risk_until_there_is_some) {
     assert_int_equal(tl_lock_state(lock[0]), TL_HELD);
     release(lock[0]);
     tl_lock_free(lock[0]);
+    end();
+}
+
+/* Its header: "from now on the handle does not hold the lock". */
+TEST(a_release_that_finds_no_memory_lets_the_lock_expire) {
+    begin();
+    lock[0] = make("scarce", 0, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    lock[1] = make("scarce", 0, &TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    for (int rests = 0; rests < 2; rests++) {
+        acquire(lock[rests]);
+        refused = ANY;
+        assert_int_equal(rests ? tl_lock_rest_async(lock[1], 1000, on_acquired, NULL, &err)
+                               : tl_lock_release_async(lock[0], on_acquired, NULL, &err),
+                         TL_ENOMEM);
+        refused = 0;
+        assert_int_equal(tl_lock_state(lock[rests]), TL_FREE);
+        assert_int_equal(tl_lock_remaining_ms(lock[rests]), 0);
+        assert_int_equal(tl_lock_acquire(lock[!rests], 0, &err), TL_EBUSY);
+        world_sleep_ms(TTL_MS + 1000);
+    }
+    acquire(lock[0]);
+    release(lock[0]);
+    tl_lock_free(lock[0]);
+    tl_lock_free(lock[1]);
     end();
 }
