@@ -127,6 +127,16 @@ expect 0 "$tidelock" agent --once --every 10m --name elsewhere
 expect 0 "$tidelock" skew --slack 20s --servers --json
 rows 'set(rows) == {names[6], names[7]} and has(6) and has(7)'
 
+# One whom a node doesn't permit INFO learns no other master: that is refused, or where it permits no question at all, said.
+for n in 6 7; do
+    rediss $n ACL SETUSER few on '>x' '~*' '&*' +@all -info >/dev/null
+    rediss $n ACL SETUSER fewer on '>x' '~*' '&*' +@all -info -cluster >/dev/null
+done
+expect 0 "$tidelock" --url "redis://few:x@$(at 6)" agent --once --every 10m --name elsewhere
+expect_line 77 "NOPERM.*'info'" "$tidelock" --url "redis://few:x@$(at 6)" skew --slack 20s
+expect 1 "$tidelock" --url "redis://fewer:x@$(at 6)" skew --slack 20s
+grep -q '^WARN: whether the server is a node of a cluster, .* is not known' "$out" || fail "who may ask nothing: $(cat "$out")"
+
 # ---- wrong usage, and no server ------------------------------------------------------------------------
 for p in x :1 x:0 x:y 'a b:1' x:1,,y:2; do expect_line 64 '--servers' "$tidelock" skew --servers="$p"; done
 expect_line 69 'refused' "$tidelock" --url "redis://$(at 8)" skew --servers

@@ -37,13 +37,33 @@ static bool take_cluster(void *ctx, const tl_reply *reply) {
     return true;
 }
 
-/* Checks for a cluster whatever the URL says: one node of a cluster doesn't time all locks. A
- * server that doesn't let us ask counts as a single server. */
-static bool ask_servers(instruments *instruments, server_link *link, int32_t rate_ppm) {
-    static const char *const info[] = {"INFO", "cluster", NULL};
+static bool take_state(void *ctx, const tl_reply *reply) {
+    bool *is = ctx;
+    tl_bytes text;
 
-    if (!instruments->by_cluster && !link_ask(link, info, take_cluster, &instruments->by_cluster) &&
-        !link->error)
+    *is = tl__reply_text(reply, &text) && tl__bytes_has(text, "cluster_state:");
+    return true;
+}
+
+/* Checks for a cluster whatever the URL says: one node of a cluster doesn't time all locks. A server
+ * that doesn't permit INFO may permit CLUSTER INFO. */
+static bool look_for_cluster(instruments *instruments, server_link *link) {
+    static const char *const info[] = {"INFO", "cluster", NULL}, *const state[] = {"CLUSTER",
+                                                                                   "INFO", NULL};
+
+    instruments->unsure = false;
+    if (instruments->by_cluster || link_ask(link, info, take_cluster, &instruments->by_cluster))
+        return true;
+    if (!link->error)
+        return false;
+    if (link_ask(link, state, take_state, &instruments->by_cluster))
+        return true;
+    instruments->unsure = !strstr(link->message, "cluster support disabled");
+    return link->error;
+}
+
+static bool ask_servers(instruments *instruments, server_link *link, int32_t rate_ppm) {
+    if (!look_for_cluster(instruments, link))
         return false;
     instruments->servers.by_cluster = instruments->by_cluster;
     instruments->servers.only_masters = !instruments->options->servers;
@@ -165,6 +185,16 @@ void instruments_add(const instruments *instruments, skew_fleet *fleet) {
     add_ntp(instruments, &at, fleet);
     if (instruments->options->clockbound)
         add_clockbound(instruments, &at, fleet);
+}
+
+void instruments_tell(const instruments *instruments, skew_result *result) {
+    if (!instruments->unsure || result->unheard)
+        return;
+    result->unheard =
+        "whether the server is a node of a cluster, whose other masters' clocks count too, is not "
+        "known: it permits neither INFO nor CLUSTER INFO";
+    result->unheard_advice =
+        "permit the user +info, or give the URL redis+cluster: where it is a cluster";
 }
 
 void instruments_add_server(const server_link *link, skew_fleet *fleet) {

@@ -23,6 +23,7 @@ typedef struct {
     const instrument_options *options;
     /** several masters' clocks time the locks: all of them are measured, whatever the options */
     bool by_cluster;
+    bool unsure; /**< whether it is a cluster: the server doesn't permit the question */
     ntp_servers ntp;
     chrony_report chrony;
     skew_reading begun; /**< of this host's clocks */
@@ -38,6 +39,9 @@ bool instruments_ask(instruments *instruments, server_link *link);
 
 /** Add their rows to a measured fleet. */
 void instruments_add(const instruments *instruments, skew_fleet *fleet);
+
+/** Add what could not be learned to a result, before it is judged. */
+void instruments_tell(const instruments *instruments, skew_result *result);
 
 /** Add the row of the link's own server, against which all is measured. */
 void instruments_add_server(const server_link *link, skew_fleet *fleet);

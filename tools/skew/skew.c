@@ -397,6 +397,7 @@ static int judge(session *session, const skew_fleet *fleet, const skew_listen *l
     result.at_ms = fleet->at_ms;
     if (listening && session->legacy)
         session->legacy->tell(listening, &result);
+    instruments_tell(&session->instruments, &result);
     if (!skew_judge(&result) || !skew_cause_find(&result)) {
         skew_result_end(&result);
         return fail(STATUS_INTERNAL, "out of memory");
