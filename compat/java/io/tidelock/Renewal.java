@@ -5,6 +5,7 @@ final class Renewal {
     enum Outcome { KEPT, LOST, FAILED, AGAIN }
 
     private static final long SIDECAR_MS = 3600000; // S lives at least so long
+    private static final int LATE_MOST = 2; // a late request's reply has the server's time: once more by that
 
     private final Rules rules;
     private final Keys keys;
@@ -17,6 +18,7 @@ final class Renewal {
 
     private String expected; // a racing loser's stamp, which ours replaces
     private int rounds;
+    private int late;
 
     Proof proof; // KEPT
     String why;  // LOST
@@ -55,9 +57,19 @@ final class Renewal {
             return overwritten(value, received, "another holds it");
         if (status == -1)
             return lost("the key no longer exists");
+        if (status == -2)
+            return late();
         if (status != 1)
             return Outcome.FAILED;
         return kept(value, leftMs, asked, received);
+    }
+
+    /**
+     * The server has changed nothing. Where its clock was read long ago, its earliest time lags behind by more than the
+     * request's limit.
+     */
+    private Outcome late() {
+        return ++late < LATE_MOST ? Outcome.AGAIN : Outcome.FAILED;
     }
 
     private Outcome kept(String value, long leftMs, Moment asked, Moment received) {
@@ -85,6 +97,8 @@ final class Renewal {
         serverUs = read.serverUs;
         if (read.status == 0)
             return overwritten(read.value, received, read.value == null ? "the key no longer exists" : "another holds it");
+        if (read.status == -1)
+            return late();
         if (read.status != 1)
             return Outcome.FAILED;
         proof = read.proof(rules, token, asked, received, before);

@@ -276,9 +276,49 @@ public final class PureTests {
 
     public void a_key_that_no_longer_exists_is_a_loss_and_a_late_request_is_none() {
         equal(Renewal.Outcome.LOST, renewal(stamped(), false).judge(renewed(-1, null, -1, SERVER_MS), at(1), at(2)));
-        equal(Renewal.Outcome.FAILED, renewal(stamped(), false).judge(renewed(-2, null, -1, SERVER_MS), at(1), at(2)));
+        Renewal late = renewal(stamped(), false);
+        equal(Renewal.Outcome.AGAIN, late.judge(renewed(-2, null, -1, SERVER_MS), at(1), at(2)));
+        equal(Renewal.Outcome.FAILED, late.judge(renewed(-2, null, -1, SERVER_MS), at(3), at(4)));
         Proof token = Proof.ofToken(rules, START, 60000, SERVER_US);
         equal(Renewal.Outcome.LOST, renewal(token, false).judge(renewed(0, "" + SERVER_MS, -1, SERVER_MS), at(1), at(2)));
+    }
+
+    private static long limitUs(Request request, int fromEnd) {
+        return Long.parseLong(text(request.args.get(request.args.size() - fromEnd)));
+    }
+
+    /** Asks with a reading of the clock that is 60 s old, and again by the reply. `fromEnd`: the limit's place. */
+    private void askLate(Renewal renewal, int place, List<Object> late) {
+        long nowUs = SERVER_US + 60000000;
+        check(limitUs(renewal.request(clock, at(60000), 200 * MS), place) < nowUs, "the server refuses it");
+        equal(Renewal.Outcome.AGAIN, renewal.judge(late, at(60000), at(60001)));
+        equal(nowUs, renewal.serverUs);
+        long limitUs = limitUs(renewal.request(new ServerClock(nowUs, at(60000), at(60001)), at(60001), 200 * MS), place);
+        check(limitUs > nowUs + 100000 && limitUs < nowUs + 200000, "it executes the second one, within its limit");
+    }
+
+    public void a_renewal_that_an_old_reading_of_the_clock_made_late_is_repeated_by_the_reply() {
+        Proof token = Proof.ofToken(rules, at(59000), 60000, SERVER_US);
+        for (boolean drains : new boolean[] {false, true}) {
+            Renewal renewal = renewal(drains ? stamped() : token, drains);
+            askLate(renewal, 2, renewed(-2, null, -1, SERVER_MS + 60000));
+            equal(Renewal.Outcome.KEPT, renewal.judge(renewed(1, TOKEN, 60000, SERVER_MS + 60001), at(60001), at(60002)));
+        }
+        Renewal renewal = renewal(token, false);
+        askLate(renewal, 2, renewed(-2, null, -1, SERVER_MS + 60000));
+        equal(Renewal.Outcome.FAILED, renewal.judge(renewed(-2, null, -1, SERVER_MS + 61000), at(60001), at(61001)));
+    }
+
+    public void a_late_replacement_of_a_losers_stamp_is_repeated_by_the_reply() {
+        String losers = "" + (SERVER_MS + rules.skewMs + rules.legacyMs);
+        for (boolean kept : new boolean[] {false, true}) {
+            Renewal renewal = renewal(stamped(), false);
+            equal(Renewal.Outcome.AGAIN, renewal.judge(renewed(0, losers, -1, SERVER_MS + 100), at(50), at(100)));
+            askLate(renewal, 8, taken(-1, losers, -1, SERVER_MS + 60000, true));
+            List<Object> end = kept ? taken(1, "" + (SERVER_MS + 120001), 3660000, SERVER_MS + 60001, true)
+                : taken(-1, losers, -1, SERVER_MS + 61000, true);
+            equal(kept ? Renewal.Outcome.KEPT : Renewal.Outcome.FAILED, renewal.judge(end, at(60001), at(60002)));
+        }
     }
 
     public void a_hold_that_was_over_is_not_renewed() {
