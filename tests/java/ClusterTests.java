@@ -253,6 +253,25 @@ public final class ClusterTests {
         check(!counts.sent.contains("phase") && !counts.sent.contains("leave"), counts.sent.toString());
     }
 
+    private static boolean runs(String thread) {
+        return Thread.getAllStackTraces().keySet().stream().anyMatch(each -> each.getName().equals(thread));
+    }
+
+    private void lockAndForget(String namespace) {
+        TidelockLockUtil forgotten = new TidelockLockUtil(redis, options().namespace(namespace).leaseMs(300));
+        String key = fresh();
+        check(forgotten.lock(key) && forgotten.release(key), "it is free");
+    }
+
+    public void the_thread_of_a_forgotten_instance_ends() throws InterruptedException {
+        lockAndForget("forgotten");
+        check(runs("tidelock-forgotten"), "it waits for holds to renew");
+        await("its end", LIMIT_MS, () -> {
+            System.gc();
+            return !runs("tidelock-forgotten");
+        });
+    }
+
     public void the_register_of_one_server_is_refused() {
         String register = "tidelock:phase:{fleet}";
         call(register, "HSET", register, "phase", "1", "epoch", "1", "lease_ms", "2000");

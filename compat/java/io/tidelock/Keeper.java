@@ -107,7 +107,7 @@ final class Keeper implements Runnable {
         while (!closed && of.get() != null) {
             Moment now = Moment.now();
             List<Hold> due = new ArrayList<>();
-            long waitNs = Math.min(readNs(now), undo.pauseNs(now));
+            long waitNs = Math.min(Math.min(readNs(now), undo.pauseNs(now)), lookNs());
             for (Map.Entry<Hold, Limit> each : next.entrySet()) {
                 long leftNs = each.getValue().leftNs(now);
                 waitNs = Math.min(waitNs, leftNs);
@@ -119,6 +119,11 @@ final class Keeper implements Runnable {
             wait(waitNs / Rates.NS_PER_MS + 1);
         }
         return null;
+    }
+
+    /** Nothing wakes it when its instance is forgotten: so often it looks. */
+    private long lookNs() {
+        return rules.leaseMs * Rates.NS_PER_MS / PARTS;
     }
 
     // ---- the phase ----
