@@ -20,9 +20,11 @@ follows ahead 7
 expect 0 migrate status
 grep -q 'tidelock migrate init --namespace default --keys PATTERN --phase 3, where its clients were' "$out" || fail "gone: $(cat "$out")"
 expect_refused 'acts in phase 3 \(token\), which is no neighbour of 1' migrate init --keys 'jobs:*' --phase 1 --lease 3s --yes
-expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 3s --yes
+expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 4s --yes
 in_phase 3 8
 follows confirmed 8
+expect 0 migrate status
+grep -q 'epoch 8, lease 4.0 s' "$out" || fail "it can have another lease: $(cat "$out")"
 
 # ---- gone back --------------------------------------------------------------------------------------
 set_phase 2 6

@@ -623,6 +623,17 @@ public final class ServerTests {
         equal(null, get(key));
     }
 
+    public void a_register_whose_lease_is_too_short_is_named() {
+        phase("short-lease", 1, 1, 1000);
+        try (TidelockLockUtil one = new TidelockLockUtil(redis, options("short-lease").clockSkewMaxMs(1000))) {
+            String why = thrown(() -> one.lock(fresh()));
+            check(why.contains("lease of 1000 ms") && why.contains("at least 2000 ms"), why);
+            phase("short-lease", 1, 2, 30000);
+            String key = fresh();
+            check(one.lock(key) && one.release(key), "it is long enough");
+        }
+    }
+
     public void a_client_is_registered() {
         phase("registered", 1, 3);
         try (TidelockLockUtil one = new TidelockLockUtil(redis, options("registered").keys("key:*"))) {

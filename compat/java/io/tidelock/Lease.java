@@ -78,6 +78,17 @@ final class Lease implements Phase {
         return reported == null ? 0 : until.leftNs(now) - rules.skewMs * Rates.NS_PER_MS;
     }
 
+    /** Where M is spared, little or nothing is left of it. The option leaseMs is never so short. */
+    boolean isTooShort(Rules rules) {
+        return reported != null && leaseMs < 2 * rules.skewMs;
+    }
+
+    TidelockException refusedAsTooShort(Rules rules) {
+        return refused(rules, "its register has a lease of " + leaseMs + " ms; with clockSkewMaxMs " + rules.skewMs
+            + " it must be at least " + 2 * rules.skewMs + " ms: make the register again with a longer --lease, as step 2 of "
+            + "RUNBOOK.md says");
+    }
+
     /** Is more than a quarter left? Otherwise read the phase again. */
     boolean lasts(Rules rules, Moment now) {
         long leftNs = reported == null ? 0 : until.leftNs(now);

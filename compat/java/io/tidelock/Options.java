@@ -55,7 +55,7 @@ public final class Options {
         return this;
     }
 
-    /** The longest time for which the phase counts without being read again. */
+    /** The longest time for which the phase counts without being read again: at least 2 M. So is the register's lease. */
     public Options leaseMs(long ms) {
         leaseMs = ms;
         return this;

@@ -35,6 +35,9 @@ final class Register {
     Lease usableLease() {
         for (int i = 0; i < READS_MOST && !isUsable(); i++)
             readPhase();
+        Lease last = lease();
+        if (!isUsable() && last.isTooShort(rules))
+            throw last.refusedAsTooShort(rules);
         if (!isUsable())
             throw new TidelockException("namespace " + rules.namespace + ": the reply with its phase came too late");
         return lease();

@@ -363,6 +363,11 @@ public final class PureTests {
         check(!Lease.UNREAD.lasts(rules, at(0)) && Lease.UNREAD.leftNs(rules, at(0)) == 0, "none was read");
     }
 
+    public void a_lease_of_less_than_2M_is_too_short() {
+        check(lease(1, 1, 1999).isTooShort(rules), "its register must have a longer one");
+        check(!lease(1, 1, 2000).isTooShort(rules) && !Lease.UNREAD.isTooShort(rules), "not too short");
+    }
+
     public void without_a_register_the_bridge_counts() {
         Lease lease = lease(-1, 0, 30000);
         equal(1, lease.acts());
