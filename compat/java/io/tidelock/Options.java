@@ -73,7 +73,8 @@ public final class Options {
         return this;
     }
 
-    /** The limit of one request, which the server checks. */
+    /** The server executes no acquire, renewal or look in the queue later than this. Releases, and reads of the phase,
+     *  have no limit. */
     public Options attemptMs(long ms) {
         attemptMs = ms;
         return this;

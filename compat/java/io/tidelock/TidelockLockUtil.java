@@ -48,7 +48,8 @@ public final class TidelockLockUtil implements AutoCloseable {
     }
 
     /**
-     * Acquire the lock, and wait for it as long. It polls: the call may take the time of one request longer.
+     * Acquire the lock, and wait for it as long. It polls: the call may take the time of one try longer. A try is a few
+     * requests: without replies it may take the time-outs of about three, as it repeats a release and undoes an acquire.
      *
      * @throws TidelockException as lock(), if the last try failed so
      */
