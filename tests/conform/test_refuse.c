@@ -283,15 +283,27 @@ CONFORM_OF(a_forked_child_is_refused_and_the_parent_goes_on, c, CONFORM_RENEWAL)
 
 #if defined(__has_feature)
 #define UNDER_TSAN __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_THREAD__)
+#define UNDER_ASAN __has_feature(address_sanitizer)
+#else
+#if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
 #else
 #define UNDER_TSAN 0
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define UNDER_ASAN 1
+#else
+#define UNDER_ASAN 0
+#endif
 #endif
 
 CONFORM(a_forked_child_may_open_a_client_of_its_own, c) {
     if (UNDER_TSAN) {
         print_message("SKIP: ThreadSanitizer ends a forked child that starts a thread\n");
+        skip();
+    }
+    if (UNDER_ASAN) {
+        print_message("SKIP: AddressSanitizer's allocator may be locked in a forked child\n");
         skip();
     }
     tl_lock *held = conform_lock(c, conform_client(c), TTL_MS);
