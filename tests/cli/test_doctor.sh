@@ -55,6 +55,12 @@ settings() {
     found rest-restart note 'the last second or two .*everysec\) \| CONFIG SET appendfsync always'
     examine 0 ''
     not_found 'rest-.*' note
+    set_to no-appendfsync-on-rewrite yes
+    examine 1 '' --once-per 1d
+    found persistence warning 'no-appendfsync-on-rewrite is yes \| CONFIG SET no-appendfsync-on-rewrite no$'
+    found quiet warning 'a restart forgets locks'
+    found rest-restart warning 'during a save, .* \| CONFIG SET no-appendfsync-on-rewrite no$'
+    set_to no-appendfsync-on-rewrite no
 
     # What can be set.
     set_to maxmemory 200mb
@@ -255,6 +261,11 @@ promises() {
     found fsync note 'everysec, and clients wait for the disk \| CONFIG SET appendfsync always$'
     examine 1 "$through" --wait-fsync --ttl 14s
     found fsync warning 'everysec.* \| .*, or a ttl of 15 s'
+    set_to no-appendfsync-on-rewrite yes
+    examine 1 "$through" --wait-fsync
+    found fsync warning 'no-appendfsync-on-rewrite is yes, .* \| CONFIG SET no-appendfsync-on-rewrite no$'
+    not_found persistence warning
+    set_to no-appendfsync-on-rewrite no
     set_to appendfsync no
     examine 2 "$through" --wait-fsync
     found fsync danger 'never reports what is on its disk'

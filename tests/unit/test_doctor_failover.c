@@ -152,3 +152,48 @@ TEST(while_slots_are_moved_replicas_that_confirm_are_no_promise) {
     facts.moving = false;
     assert_int_equal(doctor_promised(&facts), DOCTOR_ALWAYS);
 }
+
+static void set(int which, const char *text) {
+    facts.config[which].known = true;
+    (void)snprintf(facts.config[which].text, sizeof facts.config[which].text, "%s", text);
+}
+
+/* One server alone, with an append-only file. */
+static void be_alone(const char *fsync, const char *not_during_a_save) {
+    (void)snprintf(facts.info, sizeof facts.info, "%s",
+                   "role:master\r\naof_enabled:1\r\nconnected_slaves:0\r\n");
+    facts.version = DOCTOR_VERSION(7, 2, 4);
+    set(CONFIG_APPENDFSYNC, fsync);
+    set(CONFIG_NO_FSYNC, not_during_a_save);
+}
+
+TEST(what_is_not_synced_during_a_save_may_be_forgotten) {
+    be_alone("always", "no");
+    assert_int_equal(doctor_promised(&facts), DOCTOR_NEVER);
+    be_alone("always", "yes");
+    assert_int_equal(doctor_promised(&facts), DOCTOR_FENCE);
+    says(DOCTOR_WARNING, "quiet_ms is off, and a restart forgets locks");
+    facts.care.quiet_ms = 30000;
+    assert_int_equal(doctor_promised(&facts), DOCTOR_GENERAL);
+    facts.care = (server_care){.wait_fsync = true}; /* what isn't on the disk then doesn't count */
+    assert_int_equal(doctor_promised(&facts), DOCTOR_NEVER);
+}
+
+TEST(who_waits_for_the_disk_acquires_nothing_during_a_save) {
+    static const char text[] = "no-appendfsync-on-rewrite is yes, and clients wait for the disk";
+    facts.care.wait_fsync = true;
+    be_alone("always", "yes");
+    const doctor_finding *x = says(DOCTOR_WARNING, text);
+    assert_string_equal(x->fix, "CONFIG SET no-appendfsync-on-rewrite no");
+    be_alone("everysec", "yes");
+    says(DOCTOR_WARNING, text);
+    says(DOCTOR_NOTE, "appendfsync is everysec, and clients wait for the disk");
+    be_alone("no", "yes"); /* where nobody acquires anything */
+    assert_null(find(text));
+    says(DOCTOR_DANGER, "appendfsync is no");
+    be_alone("always", "no");
+    assert_null(find(text));
+    be_alone("always", "yes");
+    facts.care.wait_fsync = false;
+    assert_null(find(text));
+}

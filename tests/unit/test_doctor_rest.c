@@ -56,6 +56,16 @@ TEST(a_loss_of_power_ends_what_is_not_on_disk_yet) {
     says_nothing();
 }
 
+TEST(a_loss_of_power_during_a_save_ends_what_is_not_synced_meanwhile) {
+    set(CONFIG_NO_FSYNC, "yes");
+    const doctor_finding *x = says_only("rest-restart", DOCTOR_WARNING, "during a save");
+    assert_string_equal(x->fix, "CONFIG SET no-appendfsync-on-rewrite no");
+    set(CONFIG_APPENDFSYNC, "everysec");
+    says_only("rest-restart", DOCTOR_WARNING, "during a save");
+    facts.care.wait_fsync = true;
+    says_nothing();
+}
+
 TEST(a_full_server_that_evicts_ends_rests) {
     const char *const policies[] = {"allkeys-lru", "allkeys-random", "volatile-lru",
                                     "volatile-ttl"};

@@ -135,6 +135,32 @@ TEST(how_often_the_append_only_file_is_synced_tells_what_is_forgotten) {
     assert_null(find("appendfsync"));
 }
 
+/* A save, a rewrite or a copy for a replica may be going on at any time. */
+TEST(a_file_that_is_not_synced_during_a_save_forgets_as_one_that_never_is) {
+    static const char *const synced[] = {"always", "everysec"};
+    set(CONFIG_NO_FSYNC, "yes");
+    for (size_t i = 0; i < sizeof synced / sizeof *synced; i++) {
+        set(CONFIG_APPENDFSYNC, synced[i]);
+        keeps("persistence", DOCTOR_WARNING, "no-appendfsync-on-rewrite is yes");
+        assert_string_equal(find("no-appendfsync-on-rewrite")->fix,
+                            "CONFIG SET no-appendfsync-on-rewrite no");
+        facts.care.quiet_ms = 30000;
+        says_only("persistence", DOCTOR_NOTE, "no-appendfsync-on-rewrite is yes");
+        facts.care.quiet_ms = 0;
+    }
+    facts.care.wait_fsync = true; /* what isn't on the disk then doesn't count */
+    check();
+    for (int i = 0; i < report.count; i++)
+        assert_string_not_equal(report.finding[i].id, "persistence");
+    facts.care.wait_fsync = false;
+    set(CONFIG_APPENDFSYNC, "no"); /* which is the graver of both */
+    keeps("persistence", DOCTOR_WARNING, "appendfsync is no");
+    assert_null(find("no-appendfsync-on-rewrite"));
+    set(CONFIG_APPENDFSYNC, "always");
+    set(CONFIG_NO_FSYNC, "no");
+    says_nothing();
+}
+
 TEST(a_disk_that_can_not_be_written_refuses_locks) {
     info(MEMORY MASTER "aof_enabled:1\r\naof_last_write_status:err\r\n");
     says_only("persistence", DOCTOR_DANGER, "the append-only file can't be written");

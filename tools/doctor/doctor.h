@@ -29,6 +29,7 @@ enum {
     CONFIG_MAXMEMORY,
     CONFIG_MIN_LAG,
     CONFIG_MIN_REPLICAS,
+    CONFIG_NO_FSYNC,
     CONFIG_POLICY,
     CONFIG_PORT,
     CONFIG_PROTECTED,
@@ -247,8 +248,12 @@ bool doctor_evicts_all(const doctor_facts *facts);
 /** How many replicas may take over, unreachable ones included. */
 int64_t doctor_replicas(const doctor_facts *facts);
 
-/** Does a restart forget locks? Yes if the append-only file is off, or is never synced (appendfsync no). */
+/** Does a restart forget locks? Yes if the append-only file is off, or is not synced: never (appendfsync no),
+ *  or not at times, and clients don't wait for it. */
 bool doctor_forgets(const doctor_facts *facts);
+/** Does the server sync its append-only file, but not while a child of it saves, rewrites that file or copies
+ *  the data for a replica (no-appendfsync-on-rewrite yes)? */
+bool doctor_syncs_late(const doctor_facts *facts);
 bool doctor_may_fail_over(const doctor_facts *facts);
 /** Is quiet_ms at least the longest lifetime? Then forgotten locks expire before any lock is granted. */
 bool doctor_is_quiet(const doctor_facts *facts);

@@ -24,6 +24,7 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_MAXMEMORY] = "maxmemory",
     [CONFIG_MIN_LAG] = "min-replicas-max-lag",
     [CONFIG_MIN_REPLICAS] = "min-replicas-to-write",
+    [CONFIG_NO_FSYNC] = "no-appendfsync-on-rewrite",
     [CONFIG_POLICY] = "maxmemory-policy",
     [CONFIG_PORT] = "port",
     [CONFIG_PROTECTED] = "protected-mode",

@@ -48,10 +48,19 @@ static bool is_asked_about(const doctor_facts *facts) {
     return facts->by_sentinels || facts->by_cluster;
 }
 
+bool doctor_syncs_late(const doctor_facts *facts) {
+    int64_t aof;
+    return doctor_info(facts, "aof_enabled", &aof) && aof &&
+           strcmp(facts->config[CONFIG_APPENDFSYNC].text, "no") != 0 &&
+           strcmp(facts->config[CONFIG_NO_FSYNC].text, "yes") == 0;
+}
+
+/* A client that waits for the disk holds nothing that is forgotten: a server that syncs late confirms late. */
 bool doctor_forgets(const doctor_facts *facts) {
     int64_t aof;
     return doctor_info(facts, "aof_enabled", &aof) &&
-           (!aof || strcmp(facts->config[CONFIG_APPENDFSYNC].text, "no") == 0);
+           (!aof || strcmp(facts->config[CONFIG_APPENDFSYNC].text, "no") == 0 ||
+            (GUARD(late_sync_forgets) && doctor_syncs_late(facts) && !facts->care.wait_fsync));
 }
 
 bool doctor_is_quiet(const doctor_facts *facts) {
@@ -314,6 +323,16 @@ static void found_each_second(const doctor_facts *facts, doctor_report *report) 
                facts->ttl_ms < EACH_SECOND_TTL_MS ? ", or a ttl of 15 s at least" : "");
 }
 
+static void found_late(doctor_report *report) {
+    doctor_found(report, "fsync", DOCTOR_WARNING,
+                 "no-appendfsync-on-rewrite is yes, and clients wait for the disk");
+    doctor_why(
+        report,
+        "while the server saves, rewrites its append-only file or copies its data for a replica, "
+        "it confirms nothing: no lock can be acquired, and held ones are lost if that takes long");
+    doctor_fix(report, "CONFIG SET no-appendfsync-on-rewrite no");
+}
+
 static void check_fsync(const doctor_facts *facts, doctor_report *report) {
     const char *fsync = facts->config[CONFIG_APPENDFSYNC].text;
     int64_t aof;
@@ -331,6 +350,8 @@ static void check_fsync(const doctor_facts *facts, doctor_report *report) {
                        "CONFIG SET appendfsync always (or everysec)");
     else if (strcmp(fsync, "everysec") == 0)
         found_each_second(facts, report);
+    if (!doctor_before(facts, 7, 2, 0) && doctor_syncs_late(facts))
+        found_late(report);
 }
 
 void doctor_check_failover(const doctor_facts *facts, doctor_report *report) {

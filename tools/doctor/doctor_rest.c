@@ -33,6 +33,12 @@ static void check_restart(const doctor_facts *facts, doctor_report *report) {
                      "(appendfsync no)");
         doctor_why(report, AGAIN);
         doctor_fix(report, "CONFIG SET appendfsync everysec (or always)");
+    } else if (doctor_syncs_late(facts) && !facts->care.wait_fsync) {
+        doctor_found(report, "rest-restart", DOCTOR_WARNING,
+                     "when the machine dies during a save, rests that began in the last half a "
+                     "minute end early (no-appendfsync-on-rewrite yes)");
+        doctor_why(report, AGAIN);
+        doctor_fix(report, "CONFIG SET no-appendfsync-on-rewrite no");
     } else if (strcmp(fsync, "everysec") == 0 && !facts->care.wait_fsync) {
         doctor_found(report, "rest-restart", DOCTOR_NOTE,
                      "when the machine dies, rests that began in the last second or two end early "

@@ -112,6 +112,15 @@ static void check_aof(const doctor_facts *facts, doctor_report *report) {
             "when the machine dies, locks of the last half a minute are forgotten while they are "
             "held");
         doctor_fix(report, "CONFIG SET appendfsync everysec (or always)");
+    } else if (doctor_syncs_late(facts) && !facts->care.wait_fsync) {
+        doctor_found(report, "persistence", unless_quiet(facts),
+                     "no-appendfsync-on-rewrite is yes");
+        doctor_why(
+            report,
+            "the server doesn't sync while it saves, rewrites its append-only file or copies its data "
+            "for a replica: when the machine dies then, held locks of the last half a minute are "
+            "forgotten");
+        doctor_fix(report, "CONFIG SET no-appendfsync-on-rewrite no");
     } else if (strcmp(fsync, "everysec") == 0 && !facts->care.wait_fsync) {
         doctor_found(report, "persistence", DOCTOR_NOTE, "appendfsync is everysec");
         doctor_why(report,
