@@ -122,6 +122,16 @@ time.sleep(1000)' "$socket" "$work/held" &
     until_true 15 save_failed || fail "the save did not fail"
     examine 2 ''
     found persistence danger 'the last save failed'
+    [[ $(redis SET x 1) == MISCONF* ]] || fail "it refuses no writes"
+    for lenient in 'stop-writes-on-bgsave-error no' 'save '; do
+        set_to "${lenient% *}" "${lenient#* }"
+        [[ $(redis SET x 1) == OK ]] || fail "it refuses writes with $lenient"
+        examine 1 ''
+        not_found persistence danger
+        found persistence warning 'the last save failed'
+        set_to stop-writes-on-bgsave-error yes
+    done
+    set_to save '3600 1'
     rmdir "$work/taken"
     redis BGSAVE >/dev/null
     save_worked() { ! save_failed; }

@@ -168,6 +168,28 @@ TEST(a_disk_that_can_not_be_written_refuses_locks) {
     says_only("persistence", DOCTOR_DANGER, "the last save failed");
 }
 
+/* Redis refuses writes after a failed save only where it is to save by itself, and to refuse then. */
+TEST(a_save_that_failed_is_a_danger_only_where_writes_are_refused) {
+    info(MEMORY MASTER "aof_enabled:1\r\nrdb_last_bgsave_status:err\r\n");
+    set(CONFIG_SAVE, "3600 1");
+    set(CONFIG_STOP_WRITES, "yes");
+    const doctor_finding *x = says_only("persistence", DOCTOR_DANGER, "the last save failed");
+    assert_non_null(strstr(x->why, "refuse all writes"));
+    set(CONFIG_STOP_WRITES, "no");
+    x = says_only("persistence", DOCTOR_NOTE, "the last save failed");
+    assert_null(strstr(x->why, "refuse"));
+    set(CONFIG_STOP_WRITES, "yes");
+    set(CONFIG_SAVE, "");
+    says_only("persistence", DOCTOR_NOTE, "the last save failed");
+    info(MEMORY MASTER "aof_enabled:0\r\nrdb_last_bgsave_status:err\r\n");
+    x = says("persistence", DOCTOR_WARNING, "the last save failed");
+    assert_non_null(strstr(x->why, "goes back to an older snapshot"));
+    facts.care.quiet_ms = 30000; /* it is waited out */
+    says("persistence", DOCTOR_NOTE, "the last save failed");
+    set(CONFIG_SAVE, "3600 1");
+    says("persistence", DOCTOR_DANGER, "the last save failed");
+}
+
 TEST(persistence_that_is_not_told_is_unseen) {
     info(MEMORY MASTER);
     keeps("persistence", DOCTOR_UNSEEN, "whether locks survive a restart: INFO does not report it");

@@ -29,6 +29,7 @@ const char *const doctor_config_name[CONFIGS] = {
     [CONFIG_PORT] = "port",
     [CONFIG_PROTECTED] = "protected-mode",
     [CONFIG_SAVE] = "save",
+    [CONFIG_STOP_WRITES] = "stop-writes-on-bgsave-error",
     [CONFIG_TIMEOUT] = "timeout",
 };
 

@@ -132,16 +132,42 @@ static void check_aof(const doctor_facts *facts, doctor_report *report) {
     }
 }
 
+static bool saves_nothing(const doctor_facts *facts) {
+    return facts->config[CONFIG_SAVE].known && !facts->config[CONFIG_SAVE].text[0];
+}
+
+/* After a failed save the server refuses writes only if it saves by itself, and stop-writes-on-bgsave-error is
+ * yes, the default. */
+static bool may_refuse(const doctor_facts *facts) {
+    return !saves_nothing(facts) && strcmp(facts->config[CONFIG_STOP_WRITES].text, "no") != 0;
+}
+
+static void check_save(const doctor_facts *facts, doctor_report *report) {
+    int64_t aof = 0;
+
+    if (!info_is(facts, "rdb_last_bgsave_status", "err"))
+        return;
+    (void)doctor_info(facts, "aof_enabled", &aof);
+    doctor_found(report, "persistence",
+                 may_refuse(facts) ? DOCTOR_DANGER
+                 : aof             ? DOCTOR_NOTE
+                                   : unless_quiet(facts),
+                 "the last save failed");
+    doctor_why(
+        report,
+        may_refuse(facts)
+            ? "the server may refuse all writes (MISCONF): no lock can be acquired or renewed"
+        : aof ? "the server writes on, and the append-only file keeps locks; but a new "
+                "replica may get no copy of the data"
+              : "the server writes on, but a restart goes back to an older snapshot, or to "
+                "none");
+    doctor_fix(report, "read the server's log; make room on its disk; BGSAVE");
+}
+
 static void check_persistence(const doctor_facts *facts, doctor_report *report) {
     int64_t aof;
 
-    if (info_is(facts, "rdb_last_bgsave_status", "err")) {
-        doctor_found(report, "persistence", DOCTOR_DANGER, "the last save failed");
-        doctor_why(
-            report,
-            "the server may refuse all writes (MISCONF): no lock can be acquired or renewed");
-        doctor_fix(report, "read the server's log; make room on its disk; BGSAVE");
-    }
+    check_save(facts, report);
     if (!doctor_info(facts, "aof_enabled", &aof)) {
         doctor_found(report, "persistence", DOCTOR_UNSEEN, "whether locks survive a restart: %s",
                      facts->info_why[0] ? facts->info_why : "INFO does not report it");
@@ -149,7 +175,7 @@ static void check_persistence(const doctor_facts *facts, doctor_report *report) 
         doctor_fix(report, "run the doctor as a user that may ask INFO");
     } else if (aof) {
         check_aof(facts, report);
-    } else if (facts->config[CONFIG_SAVE].known && !facts->config[CONFIG_SAVE].text[0]) {
+    } else if (saves_nothing(facts)) {
         doctor_found(report, "persistence", unless_quiet(facts),
                      "no data survives a restart (appendonly no, save \"\")");
         doctor_why(report,
