@@ -201,6 +201,31 @@ TEST(keys_that_are_denied_are_in_doubt_until_a_key_is_given) {
             "ACL SETUSER locker '~jobs:1' '~tidelock:{jobs:1}*'");
 }
 
+/* The server names the user, and what it says comes onto the terminal as part of a command. */
+TEST(a_name_that_is_no_plain_word_is_not_printed) {
+    static const char *const names[] = {"",    "a\033[2Jb", "a b",    "a\nb",  "a\"b",
+                                        "a'b", "a\\b",      "a\177b", "a\200b"};
+    deny("PTTL", NULL, NO_COMMAND);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        (void)snprintf(facts.user, sizeof facts.user, "%s", names[i]);
+        assert_string_equal(says("permissions", DOCTOR_DANGER, "PTTL: ")->fix,
+                            "ACL SETUSER USER +PTTL");
+    }
+    (void)snprintf(facts.user, sizeof facts.user, "~app-1.x@b");
+    advises(says("permissions", DOCTOR_DANGER, "PTTL: "), "ACL SETUSER ~app-1.x@b +PTTL");
+    (void)snprintf(facts.user, sizeof facts.user, "\033]0;x\007");
+    deny("PTTL", NULL, NO_KEY);
+    facts.key = "jobs:1";
+    facts.script_ok = facts.clock_watched = false;
+    (void)snprintf(facts.script_why, sizeof facts.script_why, "NOPERM");
+    check();
+    assert_int_equal(report.count, 3);
+    for (int i = 0; i < report.count; i++) {
+        advises(&report.finding[i], "ACL SETUSER USER ");
+        assert_null(strchr(report.finding[i].fix, '\033'));
+    }
+}
+
 #ifdef TL_COMPAT
 /* Other commands are sent where no client has a lease on a phase. */
 TEST(permissions_for_phases_are_others_in_a_cluster) {
@@ -209,6 +234,9 @@ TEST(permissions_for_phases_are_others_in_a_cluster) {
     deny("HGETALL", NULL, NO_KEY);
     advises(says_only("permissions", DOCTOR_DANGER, "HGETALL: " NO_KEY),
             "this command prints them with --acl locker KEY");
+    (void)snprintf(facts.user, sizeof facts.user, "\033[2J");
+    advises(says_only("permissions", DOCTOR_DANGER, "HGETALL: " NO_KEY),
+            "give USER the keys of the phase; this command prints them with --acl USER KEY");
     static const struct {
         const char *name, *sub;
         bool alone, in_cluster;

@@ -110,6 +110,9 @@ TEST(flushall_ends_rests_where_it_is_allowed) {
     facts.flush = COMMAND_OK;
     const doctor_finding *x = says_only("rest-flush", DOCTOR_NOTE, "FLUSHALL is allowed");
     assert_string_equal(x->fix, "ACL SETUSER default -flushall -flushdb");
+    (void)snprintf(facts.user, sizeof facts.user, "\033[2J");
+    x = says_only("rest-flush", DOCTOR_NOTE, "FLUSHALL is allowed");
+    assert_string_equal(x->fix, "ACL SETUSER USER -flushall -flushdb");
     facts.version = DOCTOR_VERSION(5, 0, 14);
     x = says_only("rest-flush", DOCTOR_NOTE, "FLUSHALL is allowed");
     assert_non_null(strstr(x->fix, "rename-command FLUSHALL"));

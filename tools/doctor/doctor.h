@@ -113,8 +113,8 @@ typedef struct {
     char present_why[DOCTOR_MESSAGE_SIZE], allowed_why[DOCTOR_MESSAGE_SIZE];
     char denied[DOCTOR_COMMANDS][DOCTOR_MESSAGE_SIZE]; /**< the server's message */
     const char *key;                                   /**< NULL: no particular key */
-    char user[128];                                    /**< "": not known */
-    bool no_password;           /**< the login has neither user nor password */
+    char user[128];   /**< as the server names it, which may be any bytes; "": not known */
+    bool no_password; /**< the login has neither user nor password */
     bool script_ok, engineless; /**< engineless: it has EVAL, but no Lua to run a script */
     char script_why[DOCTOR_MESSAGE_SIZE];
     bool clock_watched, clock_stepped;
@@ -151,6 +151,10 @@ bool doctor_before(const doctor_facts *facts, int major, int minor, int patch);
 
 /** The kinds of senders (DOCTOR_TOKEN, ...) that there are, by the protocol and by what the server can do. */
 unsigned doctor_users(const doctor_facts *facts);
+
+/** The user for a command that is printed: a placeholder if the name is not known, or if a terminal or redis-cli
+ *  would not take it as it is. */
+const char *doctor_user(const doctor_facts *facts);
 
 /** Are they a valid user and a valid pattern of keys? Returns 0, or the exit status after a message. */
 int doctor_acl_check(const char *user, const char *pattern);

@@ -99,6 +99,10 @@ static bool is_word(const char *text) {
     return *text != '\0';
 }
 
+const char *doctor_user(const doctor_facts *facts) {
+    return is_word(facts->user) && !has_any(facts->user, "\\") ? facts->user : "USER";
+}
+
 int doctor_acl_check(const char *user, const char *pattern) {
     if (is_word(user) && pattern && is_word(pattern))
         return 0;

@@ -143,7 +143,7 @@ static void check_scripts(const doctor_facts *facts, doctor_report *report) {
         doctor_fix(report, "SCRIPT KILL (as an administrator), and fix the script");
     } else if (says(facts->script_why, "NOPERM") || says(facts->script_why, "permission")) {
         doctor_why(report, NO_LOCK);
-        doctor_fix(report, "ACL SETUSER %s +eval +evalsha", facts->user[0] ? facts->user : "USER");
+        doctor_fix(report, "ACL SETUSER %s +eval +evalsha", doctor_user(facts));
     } else {
         doctor_why(report, NO_LOCK);
         doctor_fix_scripts(facts, report);
@@ -248,16 +248,16 @@ static void denied(const doctor_facts *facts, doctor_report *report, int i) {
         doctor_why(report, "%s", command->without);
         doctor_fix(report,
                    "give %s the keys of the phase; this command prints them with --acl %s KEY",
-                   facts->user, facts->user);
+                   doctor_user(facts), doctor_user(facts));
     } else if (of_key) {
         doctor_why(report, "%s", command->without);
         doctor_fix(report,
                    "ACL SETUSER %s '~%s' '~tidelock:{%s}*' '~tidelock:fence:*' '&tidelock:{%s}' "
                    "'&tidelock:inbox:*' (patterns may stand for more)",
-                   facts->user, facts->key, facts->key, facts->key);
+                   doctor_user(facts), facts->key, facts->key, facts->key);
     } else {
         doctor_why(report, "%s", command->without);
-        doctor_fix(report, "ACL SETUSER %s +%s", facts->user, rule);
+        doctor_fix(report, "ACL SETUSER %s +%s", doctor_user(facts), rule);
     }
 }
 
@@ -300,7 +300,7 @@ static void check_clock(const doctor_facts *facts, doctor_report *report) {
                    doctor_before(facts, 6, 0, 0)
                        ? "remove \"rename-command TIME ...\" from redis.conf"
                        : "ACL SETUSER %s +time",
-                   facts->user[0] ? facts->user : "USER");
+                   doctor_user(facts));
     } else if (facts->clock_stepped) {
         doctor_found(report, "clock", DOCTOR_DANGER,
                      "the server's clock was set while it was watched");

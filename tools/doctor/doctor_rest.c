@@ -102,7 +102,7 @@ static void check_flush(const doctor_facts *facts, doctor_report *report) {
         doctor_fix(report,
                    "rename-command FLUSHALL \"\" and rename-command FLUSHDB \"\" in redis.conf");
     else
-        doctor_fix(report, "ACL SETUSER %s -flushall -flushdb", facts->user);
+        doctor_fix(report, "ACL SETUSER %s -flushall -flushdb", doctor_user(facts));
 }
 
 /* Stamps need none, but to rest. */
