@@ -291,6 +291,17 @@ promises() {
     examine 1 "$through" --quiet 42s
     found failover warning 'if the former master is dead' # it doesn't stop scripts
 
+    # No clock is left out in silence.
+    many=(info:connected_slaves=21)
+    for i in {0..20}; do many+=("info:slave$i=ip=127.0.0.1,port=$((i + 1)),state=online,offset=1,lag=0"); done
+    proxy "${many[@]:0:21}" info:connected_slaves=20
+    examine 1 "$through" --wait-replicas 20
+    (($(grep -c '^replica-clock unseen the clock of 127' "$work/said") == 20)) || fail "not 20 clocks: $(cat "$work/said")"
+    ! grep -q 'the clocks of other servers' "$work/said" || fail "more than all: $(cat "$work/said")"
+    proxy "${many[@]}"
+    examine 1 "$through" --wait-replicas 21
+    found replica-clock unseen 'the clocks of other servers: there are more than 20 \| tidelock skew'
+
     # Sentinels, told by what they listen to; a restart that forgets.
     redis-cli -s "$socket" SUBSCRIBE __sentinel__:hello >"$work/heard" &
     until_true 10 grep -q subscribe "$work/heard" || fail "nobody listens"

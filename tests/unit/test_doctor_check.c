@@ -322,6 +322,14 @@ TEST(another_servers_clock_counts_by_what_it_is_off_at_least) {
     says_only("replica-clock", DOCTOR_UNSEEN, "the clocks of other servers: NOPERM");
 }
 
+TEST(clocks_beyond_those_that_are_compared_are_unseen) {
+    other_clock(true, 0, 0);
+    facts.more_servers = true;
+    advises(says_only("replica-clock", DOCTOR_UNSEEN,
+                      "the clocks of other servers: there are more than 1"),
+            "tidelock skew");
+}
+
 /* ---- the fencing counter --------------------------------------------------------------------- */
 
 TEST(a_counter_without_a_next_number_is_a_danger) {

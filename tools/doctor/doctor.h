@@ -127,6 +127,7 @@ typedef struct {
     bool blessed;     /**< the counter is kept from eviction */
     skew_host server[DOCTOR_SERVERS]; /**< other servers' clocks less this server's */
     int servers;
+    bool more_servers; /**< there are others, whose clocks are not in `server` */
     char servers_why[DOCTOR_MESSAGE_SIZE];
     server_care care;    /**< the clients' options, as the command line names them */
     int64_t ttl_ms;      /**< the longest lifetime of their locks */

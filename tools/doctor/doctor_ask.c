@@ -435,10 +435,16 @@ static void judge_servers(doctor_facts *facts, const skew_servers *servers, cons
 
     if (track->known)
         own = skew_offset(track, now.after, rate);
-    for (int i = 1; i < servers->count && facts->servers < DOCTOR_SERVERS; i++)
-        if (!servers->server[i].twice && !servers->server[i].sentinel)
+    facts->more_servers = servers->more;
+    for (int i = 1; i < servers->count; i++) {
+        if (servers->server[i].twice || servers->server[i].sentinel)
+            continue;
+        if (facts->servers == DOCTOR_SERVERS)
+            facts->more_servers = true;
+        else
             skew_server_judge(servers, i, &now, track->known ? &own : NULL, rate,
                               &facts->server[facts->servers++]);
+    }
 }
 
 static void ask_servers(server_link *link, doctor_facts *facts, const skew_track *track,

@@ -389,6 +389,12 @@ static void check_other_clock(const skew_host *host, doctor_report *report) {
 static void check_other_clocks(const doctor_facts *facts, doctor_report *report) {
     for (int i = 0; i < facts->servers; i++)
         check_other_clock(&facts->server[i], report);
+    if (facts->more_servers) {
+        doctor_found(report, "replica-clock", DOCTOR_UNSEEN,
+                     "the clocks of other servers: there are more than %d", facts->servers);
+        doctor_why(report, "after a failover another clock ends the locks");
+        doctor_fix(report, "tidelock skew, which compares more clocks");
+    }
     if (!facts->servers_why[0])
         return;
     doctor_found(report, "replica-clock", DOCTOR_UNSEEN, "the clocks of other servers: %s",
