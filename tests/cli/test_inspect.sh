@@ -51,6 +51,23 @@ grep -qE "^jobs:a +token$none +$(uname -n) [0-9]+ tidelock +[0-9.]+ m?s +[0-9]+ 
 grep -qE "^jobs:redlock +token\?$none +- +- +[0-9.]+ s +- +0 +-$" "$out" || fail "$(grep redlock "$out")"
 [[ $(redis DEBUG DIGEST) == "$digest" ]] || fail "inspect has changed something"
 
+# ---- names that a terminal would act on ----------------------------------------------------------
+# Also the control characters behind ASCII (CSI is U+009B), as UTF-8 and as bytes. Other characters are shown.
+for name in $'odd:\xc2\x9b2J' $'odd:\x9b31m' $'odd:\xc3\xa9' $'odd:\xe2\x9b\x84'; do
+    redis SET "$name" 01234567-89ab-4def-8123-456789abcdef PX 600000 >/dev/null
+done
+expect 0 "$tidelock" inspect 'odd:*'
+! LC_ALL=C grep -qaE $'\xc2\x9b|:\x9b' "$out" || fail "a control character of a key reaches the terminal: $(cat -v "$out")"
+for name in 'odd:?2J' 'odd:?31m' $'odd:\xc3\xa9' $'odd:\xe2\x9b\x84'; do
+    LC_ALL=C grep -qaF "$name " "$out" || fail "there is no '$name': $(cat -v "$out")"
+done
+long=$(printf 'odd:%0119d' 1) # the cell's cut is within the character that follows
+redis SET "$long"$'\xe2\x9b\x84and:more' 01234567-89ab-4def-8123-456789abcdef PX 600000 >/dev/null
+expect 0 "$tidelock" inspect "$long*"
+LC_ALL=C grep -qaF "$long... " "$out" || fail "a name is cut within a character: $(cat -v "$out")"
+expect_line 75 '^tidelock: acquire odd:\?\?2J' "$tidelock" lock $'odd:\xc2\x9b2J'
+redis DEL $'odd:\xc2\x9b2J' $'odd:\x9b31m' $'odd:\xc3\xa9' $'odd:\xe2\x9b\x84' "$long"$'\xe2\x9b\x84and:more' >/dev/null
+
 # ---- locks of other libraries -----------------------------------------------------------------
 owner=01234567-89ab-4def-8123-456789abcdef:51
 redis HSET other:redisson $owner 1 >/dev/null

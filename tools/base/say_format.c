@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/tool.h"
 
 size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args) {
@@ -15,9 +16,7 @@ size_t say_format(char buf[SAY_LINE_SIZE], const char *format, va_list args) {
     int more = vsnprintf(buf + len, SAY_LINE_SIZE - len - 1, format, args);
     if (more > 0)
         len += (size_t)more < SAY_LINE_SIZE - len - 1 ? (size_t)more : SAY_LINE_SIZE - len - 2;
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)buf[i] < 0x20 || buf[i] == 0x7f)
-            buf[i] = '?';
+    len = printable(buf, buf, len);
     buf[len++] = '\n';
     return len;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/js.h"
+#include "base/printable.h"
 #include "base/report.h"
 #include "base/signals.h"
 #include "base/tool.h"
@@ -191,12 +192,11 @@ static const char *const heads[COLUMNS] = {"KEY",     "PROTOCOL", "DIALECT", "HO
                                            "EXPIRES", "FENCE",    "WAITERS", "ODDITY"};
 
 /* One line, whatever bytes the text has. */
-static void printable(char cell[CELL], const char *text, size_t len) {
-    size_t n = len < CELL - 4 ? len : CELL - 4;
+static void show_text(char cell[CELL], const char *text, size_t len) {
+    size_t used = len < CELL - 4 ? len : printable_cut(text, CELL - 4);
+    size_t n = printable(cell, text, used);
 
-    for (size_t i = 0; i < n; i++)
-        cell[i] = (unsigned char)text[i] < ' ' || text[i] == 0x7f ? '?' : text[i];
-    (void)snprintf(cell + n, CELL - n, "%s", n < len ? "..." : "");
+    (void)snprintf(cell + n, CELL - n, "%s", used < len ? "..." : "");
 }
 
 static void show_expires(char cell[CELL], const tl_lock_info *info) {
@@ -233,7 +233,7 @@ static void fill(char cells[COLUMNS][CELL], const row *row) {
 
     for (int c = 0; c < COLUMNS; c++)
         (void)snprintf(cells[c], CELL, "-");
-    printable(cells[KEY], row->key, row->len);
+    show_text(cells[KEY], row->key, row->len);
     if (protocol)
         (void)snprintf(cells[PROTOCOL], CELL, "%s%s", protocol, info->by_tidelock ? "" : guess);
     if (info->dialect[0])

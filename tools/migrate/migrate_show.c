@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "migrate/migrate_evidence.h"
 #include "migrate/migrate_show.h"
 
@@ -25,13 +26,14 @@ static int64_t ago_ms(const migrate_view *view, int64_t us) {
 
 /* ---- text ------------------------------------------------------------------------------------- */
 
-/* Prints a text of the server without characters that a terminal would act on: those of ASCII, and U+0080 to U+009F. */
+/* Prints a text of the server without characters that a terminal would act on. */
 static void print_safe(FILE *out, const char *text) {
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text, next = (unsigned char)text[1];
-        bool wide = c == 0xc2 && next >= 0x80 && next <= 0x9f;
-        (void)fputc(c < ' ' || c == 0x7f || wide ? '?' : c, out);
-        text += wide;
+    char shown[PRINTABLE_MAX];
+    size_t n;
+
+    for (; *text; text += n) {
+        n = printable_cut(text, strnlen(text, sizeof shown));
+        (void)fwrite(shown, 1, printable(shown, text, n), out);
     }
 }
 
