@@ -109,7 +109,7 @@ grep -qxF "unix://ann@$work/a@b/r.sock" "$out" || fail "the command sees $(cat "
 # ---- nothing is shown -------------------------------------------------------------------------
 # Neither in the list of processes nor in the environment of tidelock and of its command.
 TIDELOCK_PASSWORD=$secret TIDELOCK_URL="redis://ann:annpass7@127.0.0.1:$port" "$tidelock" run -v \
-    --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 600' sh "$work/env" \
+    --url "redis://hunter2first@127.0.0.1:1" --url=redis://:hunter2second@127.0.0.1:1 --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 600' sh "$work/env" \
     >"$out" 2>"$err" &
 run=$!
 wait_file "$work/env"

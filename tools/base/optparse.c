@@ -175,12 +175,22 @@ static bool takes_none(const opt *row) {
     return is_bare(row) || row->kind == OPT_EVERY || row->kind == OPT_MAYBE;
 }
 
+/* A value in argv, which others see in the list of processes. */
+static void wipe(char *value) {
+    if (value)
+        explicit_bzero(value, strlen(value));
+}
+
 static int store(const opt_tables *tables, const found *found) {
     void *at = (char *)found->values + found->row->offset;
 
     switch (found->row->kind) {
     case OPT_FLAG: *(bool *)at = true; return 0;
     case OPT_COUNT: ++*(int *)at; return 0;
+    case OPT_SECRET:
+        wipe(*(char **)at);
+        *(const char **)at = found->value;
+        return 0;
     case OPT_TEXT: *(const char **)at = found->value; return 0;
     case OPT_DURATION: return duration(tables, found, at);
     case OPT_EVERY:

@@ -10,9 +10,10 @@
 #include <stdio.h>
 
 typedef enum {
-    OPT_FLAG,     /**< bool */
-    OPT_COUNT,    /**< int: how often it was given */
-    OPT_TEXT,     /**< const char *, into argv */
+    OPT_FLAG,  /**< bool */
+    OPT_COUNT, /**< int: how often it was given */
+    OPT_TEXT,  /**< const char *, into argv */
+    OPT_SECRET, /**< as OPT_TEXT; a value that a later one replaces is wiped, since it may have a password */
     OPT_DURATION, /**< int64_t, milliseconds */
     OPT_EVERY, /**< as OPT_DURATION; the value follows '=', and may be left out: then it is min */
     OPT_MAYBE, /**< const char *, into argv; the value follows '=', and may be left out: then it is "" */

@@ -22,7 +22,7 @@
 #define QUIET_MAX_MS 3600000 /* the library's limit */
 
 const opt global_options[] = {
-    {0, "url", OPT_TEXT, offsetof(global_args, url), "URL",
+    {0, "url", OPT_SECRET, offsetof(global_args, url), "URL",
      "the server, as redis://HOST (TIDELOCK_URL)", 0, 0},
     OPT_RARE_FOLLOW,
     {0, "password-file", OPT_TEXT, offsetof(global_args, password_file), "FILE",
