@@ -21,6 +21,7 @@
 
 #define NAME "tl-supervisor"
 #define KILL_AGAIN_MS 10
+#define TOO_LATE (-1) /* in place of an errno: the command was not started before its deadline */
 #define ORPHANED_MS 60000 /* how long it tries to end all after tidelock has ended */
 
 /* Its descriptors. */
@@ -46,9 +47,14 @@ static void become(const supervisor_plan *plan, pid_t parent, int report) {
         _exit(STATUS_INTERNAL);
     signals_restore(plan->signals);
     childenv_put_pid(plan->own_pid, getpid());
-    (void)execvpe(plan->argv[0], plan->argv, plan->env);
-    int why = errno;
+    int why = TOO_LATE;
+    if (moment_ms() < plan->until_ms) {
+        (void)execvpe(plan->argv[0], plan->argv, plan->env);
+        why = errno;
+    }
     (void)!write(report, &why, sizeof why);
+    if (why == TOO_LATE)
+        (void)raise(SIGKILL);
     _exit(why == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE);
 }
 
@@ -74,6 +80,10 @@ static void note_end(supervisor *supervisor, const siginfo_t *info) {
     if (read(FD_FAILURE, &report->start_failed, sizeof report->start_failed) !=
         sizeof report->start_failed)
         report->start_failed = 0;
+    if (report->start_failed == TOO_LATE) {
+        report->expired = true;
+        report->start_failed = 0;
+    }
 }
 
 /* Note what has become of the command, and reap orphans: the supervisor is their parent now. */

@@ -39,7 +39,7 @@ typedef struct {
     pid_t pid;        /**< the command's pid */
     bool ended;       /**< the command has ended, and its status is known */
     bool empty;       /**< nothing that it started is left */
-    bool expired;     /**< it was killed at the deadline that the supervisor knew */
+    bool expired;     /**< it was killed at the deadline, or not started by then */
     int stopped_by;   /**< the signal that stopped it; 0: it is not stopped */
     int exit_status;  /**< as a shell reports it: its own, or 128 + signal */
     int ended_by;     /**< the signal that killed it, or 0 */
