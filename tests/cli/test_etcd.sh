@@ -145,6 +145,7 @@ ctl put config/db host=10.0.0.7 || fail "$(cat "$work/ctl")"
 "$tidelock" check config >"$out" && fail "it is blocked"
 grep -qx 'blocked by a key that is no contender: config/db, never expires' "$out" || fail "$(cat "$out")"
 expect_line 75 'acquire config: blocked by a key that is no contender: config/db' "$tidelock" run -n config -- true
+expect_line 75 'acquire config: blocked by a key that is no contender: config/db' "$tidelock" run --once-per 1h -E 0 config -- true
 expect_line 64 'config: not removed, since nobody holds it: it is blocked by .*: config/db, never expires; --force' \
     "$tidelock" break --yes config
 ctl get config/db && grep -q 10.0.0.7 "$work/ctl" || fail "the data is gone"
@@ -164,6 +165,8 @@ read -r token _ < <("$tidelock" lock a/b --ttl 10m) || fail "not locked"
 grep -q '^blocked by another lock below this name: a/b, expires in ' "$out" || fail "$(cat "$out")"
 expect_line 64 'a: not removed, .*another lock below this name: a/b' "$tidelock" break --yes a
 grep -q "${token%.*}" "$out" "$err" && fail "a token is shown"
+expect 0 "$tidelock" run -n -E 0 a -- echo never
+[[ ! -s $out && ! -s $err ]] || fail "-E 0 says of a lock below: $(cat "$out" "$err")"
 "$tidelock" unlock a/b "$token" || fail "a/b was removed"
 within='acquire a: a tidelock run around this command holds a/b, which is below it; waiting for it would never end'
 for c in "run a -- true" "run -w 10m a -- true" "lock -w 10m a" "run x -- $tidelock run a -- true"; do

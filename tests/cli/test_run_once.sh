@@ -58,6 +58,18 @@ expect_line 9 "$done" "$tidelock" run --once-per 1d -E 9 nightly -- echo again
 expect 0 "$tidelock" run --once-per 1d -E 0 nightly -- echo again
 [[ ! -s $out && ! -s $err ]] || fail "-E 0 says: $(cat "$out" "$err")"
 expect_line 0 "$done" "$tidelock" run -v --once-per 1d -E 0 nightly -- echo again
+# What is no lock does not end by itself: no status of -E, and no silence, hides that the command will never run.
+redis RPUSH list 1 >/dev/null
+redis HSET hash a 1 >/dev/null
+redis SADD set 1 >/dev/null
+redis HSET redisson 01234567-89ab-4def-8123-456789abcdef:51 1 >/dev/null
+for code in 0 9; do
+    for key in list hash set redisson; do
+        expect_line 75 "^tidelock: $key holds a .*; choose another key\$" "$tidelock" run --once-per 1d -E $code $key -- echo never
+        expect_line 75 "^tidelock: $key holds a .*; choose another key\$" "$tidelock" run -n -E $code $key -- echo never
+    done
+done
+redis DEL list hash set redisson >/dev/null
 # Who doesn't know that it is to run once is not told that it is done.
 rested="^tidelock: nightly: it rests; released by true on $me .* ago; free again in 23 h [0-9]+ min\$"
 expect_line 75 "$rested" "$tidelock" run -n nightly -- echo again

@@ -36,6 +36,10 @@ bool report_is_blocked(const tl_lock_info *info);
 /** A phrase for a key of another type: "holds a list, not a lock"; NULL: the key may be a lock. */
 const char *report_other_type(const tl_lock_info *info);
 
+/** The key holds no lock that ends by itself: a value of another type, or on etcd a key that is not a contender is in the
+ *  way. */
+bool report_is_endless(const tl_lock_info *info);
+
 /** Another library, by whose form alone the lock is written: "Redisson"; NULL: none is known. */
 const char *report_library(const tl_lock_info *info);
 

@@ -19,6 +19,10 @@ const char *report_other_type(const tl_lock_info *info) {
     return odd_begins(info, "holds ") ? info->oddity : NULL;
 }
 
+bool report_is_endless(const tl_lock_info *info) {
+    return report_other_type(info) || odd_begins(info, "blocked by a key ");
+}
+
 bool report_is_constant(const tl_lock_info *info) {
     return odd_begins(info, "a constant");
 }

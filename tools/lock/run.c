@@ -164,15 +164,17 @@ static const tl_lock_info *found(run *run) {
 
 static void not_acquired(run *run, tl_err before) {
     bool conflict = is_conflict(run);
+    const tl_lock_info *info = found(run);
+    int busy = info && report_is_endless(info) ? STATUS_BUSY : run->options->conflict_exit_code;
 
-    run->status = conflict ? run->options->conflict_exit_code : status_of(run->result);
+    run->status = conflict ? busy : status_of(run->result);
     if (run->result == TL_ECANCELLED) {
         run->status = signals_status(run->cancelled_by);
         run->stop = true;
-    } else if (conflict && run->options->conflict_exit_code == 0 && !run->options->verbose) {
+    } else if (conflict && busy == 0 && !run->options->verbose) {
         /* With -E 0 a conflict is not an error. */
     } else if (conflict) {
-        report_conflict(run->key, &run->err, found(run), is_once(run->options));
+        report_conflict(run->key, &run->err, info, is_once(run->options));
     } else if (run->result != before) { /* an outage is reported once */
         (void)fail_as(run->server, &run->err);
     }
