@@ -99,3 +99,20 @@ expect 0 "$tidelock" run k -- sh -c 'sleep 600 >/dev/null 2>&1 & echo $! >"$1"' 
 assert_free k
 ! gone "$(cat "$work/log")" || fail "what the command left in the background was killed"
 kill "$(cat "$work/log")"
+
+# ---- a signal between the acquire and the command --------------------------------------------------
+# A sanitizer wants to be first in a process.
+if [[ -n ${SAN:-} ]]; then
+    part_skipped "a signal between the acquire and the command" "what is preloaded and sanitizers don't go together"
+    exit 0
+fi
+"${CC:-cc}" -D_GNU_SOURCE -O1 -fPIC -shared "$here/tests/cli/signal_late.c" -o "$work/signal_late.so" || fail "it isn't built"
+for s in TERM HUP; do
+    rm -f "$work/log"
+    expect $((128 + $(kill -l $s))) env LD_PRELOAD="$work/signal_late.so" SIGNAL_LATE="$(kill -l $s)" \
+        "$tidelock" run --forever --watchdog 1m --json-fd 3 k -- sh -c 'trap "" TERM HUP; echo >"$1"' sh "$work/log" 3>"$work/json"
+    [[ ! -e $work/log ]] || fail "SIG$s before the start: the command is started"
+    json_has "$work/json" state cancelled
+    json_has "$work/json" token None
+    assert_free k
+done

@@ -189,9 +189,18 @@ static bool not_startable(run *run, int why) {
     return false;
 }
 
+/* A signal came after the acquisition. A command that is started later would not receive a terminal's. */
+static bool not_wanted(run *run, int sig) {
+    run->result = TL_ECANCELLED;
+    run->status = signals_status(sig);
+    run->stop = true;
+    return false;
+}
+
 /* Start the command, if the lock is still held: this process may have been stopped since the acquisition.
  * Errors are reported after the release, since writing to stderr may block. */
 static bool start(run *run, const childenv *env) {
+    int sig = signals_pause(&run->signals, 0);
     int64_t now = moment_ms();
 
     run->started = now;
@@ -208,6 +217,8 @@ static bool start(run *run, const childenv *env) {
         .guard = guard_begin((on_lost_mode)run->options->on_lost, run->options->ttl_ms,
                              tl_lock_remaining_ms(run->lock), run->options->max_hold_ms, now),
     };
+    if (sig)
+        return not_wanted(run, sig);
     if (tl_lock_state(run->lock) == TL_LOST) {
         run->result = TL_ELOST;
         run->status = STATUS_LOST;
@@ -245,7 +256,7 @@ static void note_refusal(run *run, tl_err code) {
 static void not_started(const run *run) {
     if (run->result == TL_ELOST)
         say("%s: the lock was lost before the command began", run->shown);
-    else
+    else if (run->result != TL_ECANCELLED)
         say("start a process: %s", strerror(run->why));
 }
 
