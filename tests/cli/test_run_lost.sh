@@ -232,6 +232,47 @@ kill -CONT $run
 wait_for $run 30
 [[ $status == 74 ]] || fail "stopped itself: status $status"
 
+# ---- its supervisor is killed -----------------------------------------------------------------
+# The kernel kills the command then, but not what the command started: that still has the lock, until it expires.
+ttl=12000
+for options in --forever '--once-per 1h --on-failure rest'; do
+    rm -f "$work/pids" "$work/json"
+    # shellcheck disable=SC2086
+    "$tidelock" run $options -t "$ttl"ms --json-fd 3 k -- sh -c 'sleep 600 & echo "$! $PPID $TIDELOCK_TOKEN" >"$1"; wait' sh "$work/pids" \
+        3>"$work/json" 2>"$err" &
+    run=$!
+    wait_file "$work/pids"
+    read -r inner supervisor token <"$work/pids"
+    until_true 20 named "$supervisor" || fail "the command's parent is '$(</proc/"$supervisor"/comm)'"
+    kill -KILL "$supervisor"
+    wait_for "$run" 30
+    [[ $(redis GET k) == "$token" ]] || fail "$options: the lock is released while what the command started runs"
+    ! gone "$inner" || fail "$options: what the command started has ended"
+    [[ $status == 137 ]] || fail "$options: status $status"
+    grep -qx 'tidelock: k: tl-supervisor was killed, so what the command started may still run; the lock is not released, and expires by itself' "$err" ||
+        fail "$options: nothing is said"
+    [[ $(wc -l <"$work/json") == 1 ]] || fail "$options: another round: $(cat "$work/json")"
+    json_has "$work/json" state held
+    json_has "$work/json" token "$token"
+    json_has "$work/json" exit_status 137
+    until_true 30 is_free k || fail "$options: the lock outlives its lifetime"
+    kill "$inner"
+done
+# The same while what the command has left is ended with it.
+rm -f "$work/pids"
+"$tidelock" run --max-hold 3s -t 20s k -- sh -c 'sh -c "trap \"\" TERM; echo \$\$ $PPID $$ $TIDELOCK_TOKEN >$1; exec sleep 600" & wait' sh "$work/pids" 2>"$err" &
+run=$!
+wait_file "$work/pids"
+read -r inner supervisor outer token <"$work/pids"
+until_true 30 gone "$outer" || fail "--max-hold does not end the command"
+kill -KILL "$supervisor"
+wait_for "$run" 30
+[[ $(redis GET k) == "$token" ]] || fail "the lock is released while what the command has left runs"
+[[ $status == 143 ]] || fail "the supervisor is killed after TERM: status $status"
+grep -q 'k: tl-supervisor was killed, so .* may still run; the lock is not released' "$err" || fail "after TERM nothing is said"
+kill -KILL "$inner"
+redis DEL k >/dev/null
+
 # ---- the longest hold -------------------------------------------------------------------------
 # It has to be long enough for a worker to begin. When it is over: unit/test_guard; here that it is, in which order, and that the
 # lock is free then.

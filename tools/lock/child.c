@@ -11,10 +11,13 @@
 #include "lock/child.h"
 
 static void lost_supervisor(child *child) {
-    if (child->seen.ended)
+    if (child->seen.ended && (child->seen.empty || !child->ending))
         return;
     /* The kernel kills the command then. Nothing reaches what else it started. */
-    child->seen.ended = child->seen.empty = true;
+    child->lost = child->seen.empty = true;
+    if (child->seen.ended)
+        return;
+    child->seen.ended = true;
     child->seen.ended_by = SIGKILL;
     child->seen.exit_status = STATUS_SIGNAL + SIGKILL;
 }
@@ -50,6 +53,7 @@ static bool is_supervisor_there(const child *child) {
 
 void child_end_all(child *child, int sig) {
     int64_t until_ms = sig == SIGKILL ? MOMENT_NEVER : child->until_ms;
+    child->ending = true;
     bool had_it = is_supervisor_there(child) && below_end(child->supervisor, until_ms, sig, 0);
     ask(child, (supervisor_request){.what = ASK_ALL, .sig = sig, .had_it = had_it});
 }

@@ -16,6 +16,8 @@ typedef struct {
     int64_t until_ms; /**< the deadline that the supervisor received last */
     int tty;          /**< the controlling terminal; -1 none */
     bool in_front;    /**< our group had the terminal at the start */
+    bool ending;      /**< all that the command started was asked to end */
+    bool lost; /**< the supervisor was killed before it knew that all that must end has ended */
     supervisor_report seen; /**< the supervisor's newest report */
 } child;
 

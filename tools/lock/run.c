@@ -113,6 +113,7 @@ typedef struct {
     int64_t waited_ms, held_ms;
     int64_t acquired; /* by moment_ms */
     int64_t rests_ms; /* how long from then on the lock rests; 0: it doesn't */
+    int64_t left_ms;  /* how long a lock that was left to expire remains; 0: it was not */
     int status;
     bool stop; /* there is no further round */
     watch watch;
@@ -290,8 +291,12 @@ static void say_released(const run *run) {
         say("%s: released", run->shown);
 }
 
+static bool is_lost(const run *run) {
+    return run->watch.guard.for_loss || tl_lock_state(run->lock) == TL_LOST;
+}
+
 static void release(run *run) {
-    bool lost = run->watch.guard.for_loss || tl_lock_state(run->lock) == TL_LOST;
+    bool lost = is_lost(run);
     int64_t rest_ms = lost ? 0 : rest_wanted(run);
     tl_err code = rest_ms > 0 ? tl_lock_rest(run->lock, rest_ms, &run->err)
                               : tl_lock_release(run->lock, &run->err);
@@ -310,6 +315,17 @@ static void release(run *run) {
             run->err.message);
     if (code == TL_OK && run->result == TL_OK && run->options->verbose)
         say_released(run);
+}
+
+/* After the end of the supervisor nobody can end what the command started. So the lock is left to expire, and
+ * there is no further round. */
+static void leave(run *run) {
+    watch_last_news(&run->watch);
+    run->stop = true;
+    if (is_lost(run))
+        run->result = TL_ELOST;
+    else
+        run->left_ms = tl_lock_remaining_ms(run->lock);
 }
 
 /* Ctrl-C ends --forever, too, even if only a command that has the terminal for itself received it. */
@@ -344,12 +360,22 @@ static void say_not_resting(run *run) {
         run->status = status_of(run->result);
 }
 
+/* That is no success, whatever the command says. */
+static void say_left(run *run) {
+    say("%s: tl-supervisor was killed, so what the command started may still run%s", run->shown,
+        run->result == TL_OK ? "; the lock is not released, and expires by itself" : "");
+    if (run->status == 0)
+        run->status = STATUS_INTERNAL;
+}
+
 /* Print the messages about the end of the command, and set the exit status. */
 static void conclude(run *run) {
     const watch *watch = &run->watch;
     const supervisor_report *report = &watch->child.seen;
 
     run->status = report->ended_by ? signals_status(report->ended_by) : report->exit_status;
+    if (watch->child.lost)
+        say_left(run);
     if (report->no_process) {
         run->result = TL_ENOMEM;
         run->status = fail(STATUS_INTERNAL, "start a process: %s", strerror(report->start_failed));
@@ -411,7 +437,10 @@ static void run_command(run *run) {
         child_close(&run->watch.child);
         close_notify(run);
         run->held_ms = moment_ms() - run->started;
-        release(run);
+        if (run->watch.child.lost)
+            leave(run);
+        else
+            release(run);
         conclude(run);
     } else {
         (void)tl_lock_release(run->lock, NULL);
@@ -427,7 +456,7 @@ static const char *run_state(run *run) {
     const tl_lock_info *info = found(run);
 
     if (run->result == TL_OK)
-        return run->rests_ms > 0 ? "resting" : "free";
+        return run->rests_ms > 0 ? "resting" : run->watch.child.lost ? "held" : "free";
     return info && info->rests ? "resting" : state_of(run->result);
 }
 
@@ -473,6 +502,8 @@ static int64_t remaining_ms(run *run) {
 
     if (run->rests_ms > 0)
         return rest_left_ms(run, run->rests_ms);
+    if (run->left_ms > 0)
+        return run->left_ms;
     return info && info->held ? info->remaining_ms : -1;
 }
 
@@ -507,6 +538,7 @@ static void one_round(run *run) {
 
     run->held_ms = -1;
     run->rests_ms = 0;
+    run->left_ms = 0;
     run->looked = run->known = false;
     run->cancelled_by = 0;
     news_clear(&run->news);
