@@ -129,8 +129,8 @@ TEST(a_wait_without_limit_that_saw_the_server_waits_out_an_outage) {
 /* Its key has as long to live as it was taken for. */
 TEST(a_handed_lock_of_short_lifetime_is_released_after_an_outage_too) {
     tl_client *client = hasty_client_behind_gate();
-    tl_lock *before = make_lock(client, KEY, AGES_MS), *first = make_lock(client, KEY, AGES_MS);
-    tl_lock *second = by_hand(client, 50);
+    tl_lock *before = make_lock(client, KEY, AGES_MS);
+    tl_lock *first = by_hand(client, AGES_MS), *second = by_hand(client, 50);
     ASSERT_RESULT(tl_lock_acquire(before, SOON_MS, &said), TL_OK);
     acquiring *a = acquiring_begin(first, TL_FOREVER);
     WAIT_FOR(SOON_MS, queue_behind(before) == 1);
