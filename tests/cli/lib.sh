@@ -38,6 +38,13 @@ fail() {
     exit 1
 }
 
+# Else a function that doesn't exist would assert nothing.
+command_not_found_handle() {
+    echo "$(basename "$0"): line ${BASH_LINENO[0]}: no command '$1'"
+    kill -TERM $$
+    return 127
+}
+
 # What can't be shown here, while the rest of the file can: counted as a skip of its own.
 part_skipped() { # what why
     printf 'SKIP: %s\n[  SKIPPED ] %s\n' "$2" "$1"
