@@ -1,5 +1,5 @@
 #!/bin/bash
-# timeout: 240
+# timeout: 400
 # run when the lock is lost, or is about to be: the command ends before the deadline, status 74.
 # shellcheck source-path=SCRIPTDIR
 source "$(dirname "$0")/lib.sh"

@@ -28,7 +28,7 @@ static int64_t ago_ms(const migrate_view *view, int64_t us) {
 
 /* Prints a text of the server without characters that a terminal would act on. */
 static void print_safe(FILE *out, const char *text) {
-    char shown[PRINTABLE_MAX];
+    char shown[PRINTABLE_MAX] = "";
     size_t n;
 
     for (; *text; text += n) {
