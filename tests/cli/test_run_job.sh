@@ -188,7 +188,7 @@ if unshare --pid --fork --mount-proc true 2>/dev/null; then
     wait_file "$work/one"
     one=$(pgrep -P $run)
     # Who enters from outside leaves an orphan: it is collected.
-    nsenter -t "$one" -p -m sh -c 'sh -c "(sleep 0.05; echo >\"\$1\") & exit" sh "$1"' sh "$work/orphan"
+    nsenter -t "$one" -p -m -r sh -c 'sh -c "(sleep 0.05; echo >\"\$1\") & exit" sh "$1"' sh "$work/orphan"
     wait_file "$work/orphan"
     has_zombie() { grep -qs "^State:.Z" $(sed 's/.*/\/proc\/&\/status/' <(pgrep -P "$one")); }
     no_zombie() { ! has_zombie; }
