@@ -330,9 +330,10 @@ static long long last_place(void) {
 }
 
 /* Between it and the next stand those who are gone: so the next looks after a minute only, and not when it is over what
- * nobody has heard of, and whose turn it is comes by itself. */
+ * nobody has heard of, and whose turn it is comes by itself. The reply to its own request may still be on the way when it
+ * stands in line, and be lost instead: so it doesn't wait long for one. */
 static void message_is_lost(proxy_fault fault) {
-    tl_lock *holder = held(AGES_MS), *lock = waiter_of(client_behind_gate());
+    tl_lock *holder = held(AGES_MS), *lock = waiter_of(hasty_client_behind_gate());
     tl_lock *next = waiter_of(client_direct());
     const int before = length();
     acquiring *a = join(lock, before + 1);
@@ -357,8 +358,8 @@ TEST(a_message_that_is_swallowed_is_found_by_a_look) {
     message_is_lost(PROXY_MUTE);
 }
 
-/* By then the grant is over; who looks is alive, whatever its inbox is worth. The reply to its own request may still be on
- * the way when it stands there, and be lost instead: so it doesn't wait long for one. */
+/* By then the grant is over; who looks is alive, whatever its inbox is worth. The reply to its own request may be lost
+ * instead, as above. */
 TEST(a_grant_that_passed_unheard_is_given_anew_to_who_looks) {
     tl_lock *holder = held(AGES_MS), *lock = make_lock(hasty_client_behind_gate(), KEY, BRIEF_MS);
     acquiring *a = join(lock, 1);
