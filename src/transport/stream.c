@@ -134,10 +134,14 @@ static void opened(tl_stream *stream) {
         return;
     }
     char problem[TL_TLS_MESSAGE_SIZE];
+    int scarce;
     /* The files are read for each connection: certificates are renewed, so they may have changed. */
-    stream->tls = tl__tls_new(stream->endpoint, stream->fd, stream->offers_http2, problem);
+    stream->tls = tl__tls_new(stream->endpoint, stream->fd, stream->offers_http2, &scarce, problem);
     if (!stream->tls) {
-        fail(stream, TL_EINVALID, "connect ", stream->endpoint->label, problem);
+        if (scarce)
+            fail_connect(stream, scarce);
+        else
+            fail(stream, TL_EINVALID, "connect ", stream->endpoint->label, problem);
         return;
     }
     stream->handshake_wants = POLLOUT;
@@ -336,6 +340,7 @@ static void go_on_securing(tl_stream *stream) {
         break;
     case TL_TLS_BROKEN: fail(stream, TL_EUNAVAILABLE, "connect ", place, problem); break;
     case TL_TLS_NONSENSE: fail(stream, TL_ESERVER, "connect ", place, problem); break;
+    case TL_TLS_SCARCE: fail_connect(stream, EMFILE); break;
     case TL_TLS_UNTRUSTED:
     case TL_TLS_REFUSED:
         fail(stream, GUARD(certificate_is_final) ? TL_EDENIED : TL_EUNAVAILABLE, "connect ", place,

@@ -213,9 +213,20 @@ static const char *hint_of_plain(void) {
     return ERR_GET_REASON(ERR_peek_last_error()) == SSL_R_WRONG_VERSION_NUMBER ? TL_TLS_PLAIN : "";
 }
 
+/* EMFILE or ENOMEM if no file can be opened, else 0. OpenSSL passes over an authority of the system that it can't open. So
+ * without a descriptor it knows none. */
+static int scarce(void) {
+    int fd = open("/", O_RDONLY | O_CLOEXEC), problem = fd < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return problem == EMFILE || problem == ENFILE ? EMFILE : problem == ENOMEM ? ENOMEM : 0;
+}
+
 /* The handshake failed, and not because of the network. */
 static tl_tls_outcome refused(tl_tls *tls) {
     long verified = SSL_get_verify_result(tls->session);
+    if (verified != X509_V_OK && scarce())
+        return TL_TLS_SCARCE;
     if (verified == X509_V_OK) {
         (void)fail(tls, "TLS: the handshake failed: %s%s", reason(), hint_of_plain());
         return TL_TLS_NONSENSE;
@@ -279,7 +290,7 @@ static bool bad_file(tl_tls *tls, const char *what, const char *file) {
 static bool load_authorities(tl_tls *tls) {
     const char *file = files_of(tls)->ca;
     if (!file[0])
-        return SSL_CTX_set_default_verify_paths(tls->context) ||
+        return (SSL_CTX_set_default_verify_paths(tls->context) && !scarce()) ||
                fail(tls, "TLS: the authorities of the system cannot be loaded: %s", reason());
     return SSL_CTX_load_verify_locations(tls->context, file, NULL) ||
            bad_file(tls, "no authorities in", file);
@@ -355,10 +366,11 @@ static void discard(tl_tls *tls) {
     free(tls);
 }
 
-static tl_tls *make(const tl_endpoint *endpoint, int fd, bool http2,
+static tl_tls *make(const tl_endpoint *endpoint, int fd, bool http2, int *ret_scarce,
                     char message[TL_TLS_MESSAGE_SIZE]) {
     tl_tls *tls = calloc(1, sizeof *tls);
     if (!tls) {
+        *ret_scarce = ENOMEM;
         (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS: out of memory");
         return NULL;
     }
@@ -367,6 +379,7 @@ static tl_tls *make(const tl_endpoint *endpoint, int fd, bool http2,
     tls->http2 = http2;
     ERR_clear_error();
     if (!set_up(tls) || !begin(tls)) {
+        *ret_scarce = scarce();
         memcpy(message, tls->message, TL_TLS_MESSAGE_SIZE);
         discard(tls);
         tls = NULL;
@@ -375,14 +388,15 @@ static tl_tls *make(const tl_endpoint *endpoint, int fd, bool http2,
     return tls;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2,
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2, int *ret_scarce,
                     char message[TL_TLS_MESSAGE_SIZE]) {
+    *ret_scarce = 0;
     watch_exit();
     if (!enter()) {
         (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS: %s", exiting);
         return NULL;
     }
-    tl_tls *tls = make(endpoint, fd, http2, message);
+    tl_tls *tls = make(endpoint, fd, http2, ret_scarce, message);
     leave();
     return tls;
 }
@@ -456,9 +470,10 @@ bool tl__tls_built(void) {
     return false;
 }
 
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2,
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2, int *ret_scarce,
                     char message[TL_TLS_MESSAGE_SIZE]) {
     (void)endpoint, (void)fd, (void)http2;
+    *ret_scarce = 0;
     (void)snprintf(message, TL_TLS_MESSAGE_SIZE, "TLS is not in this build");
     return NULL;
 }

@@ -25,14 +25,16 @@ typedef enum {
     TL_TLS_BROKEN,     /**< the network failed; see the message */
     TL_TLS_NONSENSE,   /**< no TLS, or none that both sides support; see the message */
     TL_TLS_UNTRUSTED,  /**< the peer is not the endpoint's host; see the message */
-    TL_TLS_REFUSED     /**< the peer rejects our certificate, or asks for one; see the message */
+    TL_TLS_SCARCE, /**< an authority's file may be missing since no descriptor is left: EMFILE */
+    TL_TLS_REFUSED /**< the peer rejects our certificate, or asks for one; see the message */
 } tl_tls_outcome;
 
 bool tl__tls_built(void);
 
 /** Load the authorities to trust, and our certificate and key; begin a session on the socket. http2: offer it,
- *  and HTTP/1.1 after it. NULL: the message says why. */
-tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2,
+ *  and HTTP/1.1 after it. NULL: the message says why; *ret_scarce is EMFILE or ENOMEM if the process has no descriptor
+ *  or memory left, else 0. */
+tl_tls *tl__tls_new(const tl_endpoint *endpoint, int fd, bool http2, int *ret_scarce,
                     char message[TL_TLS_MESSAGE_SIZE]);
 
 /** NULL is fine. The socket stays open. */

@@ -2,6 +2,9 @@
  * TLS: who is believed to be the server, and that nothing is said to anybody else. The server, its
  * key and its certificate are made here. In a build without TLS there is nothing to test.
  */
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include "conn_world.h"
 
 #include "names_as.h"
@@ -350,6 +353,71 @@ TEST(the_certificate_may_be_for_another_name) {
     close_secure(&s);
 }
 
+/* ---- no descriptors ---------------------------------------------------------------------------- */
+
+static struct rlimit had;
+
+/* So many more can be opened. */
+static void leave_descriptors(int n) {
+    struct rlimit few = had;
+    int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(next >= 0);
+    (void)close(next);
+    few.rlim_cur = (rlim_t)(next + n);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+}
+
+static void have_descriptors(void) {
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &had), 0);
+}
+
+/* The last descriptor is the socket's. It is not the fault of the files, given or the system's, that they can't be read. */
+TEST(authorities_that_no_descriptor_is_left_for_are_not_blamed) {
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    for (int given = 0; given < 2; given++) {
+        secure s;
+        open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, given);
+        leave_descriptors(1);
+        world_ask(&s.w, 1, "GET k");
+        world_await(&s.w, 1);
+        have_descriptors();
+        seen_failed(&s.w, 0, 1, false, TL_ENOMEM, ": too many open files");
+        assert_int_equal(ERR_peek_error(), 0);
+        close_secure(&s);
+    }
+}
+
+/* The system's authorities are looked for when the server has shown its certificate. */
+TEST(a_certificate_is_not_judged_while_no_authority_can_be_read) {
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &had), 0);
+    for (int left = 0; left < 2; left++) {
+        secure s;
+        char problem[TL_TLS_MESSAGE_SIZE];
+        size_t n = 0;
+        int pair[2], scarce, turns = 0;
+        tl_tls_outcome outcome = TL_TLS_WANT_READ;
+        open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, false);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+        tl_tls *tls = tl__tls_new(&s.w.endpoint, pair[0], false, &scarce, problem);
+        assert_non_null(tls);
+        s.session = SSL_new(s.context);
+        (void)SSL_set_fd(s.session, pair[1]);
+        leave_descriptors(left);
+        for (; turns < 10 && (outcome == TL_TLS_WANT_READ || outcome == TL_TLS_WANT_WRITE);
+             turns++) {
+            outcome = tl__tls_do(tls, TL_TLS_SHAKE, NULL, &n);
+            (void)SSL_accept(s.session);
+            ERR_clear_error();
+        }
+        have_descriptors();
+        assert_int_equal(outcome, left ? TL_TLS_UNTRUSTED : TL_TLS_SCARCE);
+        tl__tls_free(tls);
+        close(pair[0]);
+        close(pair[1]);
+        close_secure(&s);
+    }
+}
+
 /* ---- our certificate --------------------------------------------------------------------------- */
 
 /* With 1.3 the server hears of our certificate after we have done with the handshake. */
@@ -420,11 +488,11 @@ TEST(a_refusal_is_found_when_writing_fails_first) {
     secure s;
     char problem[TL_TLS_MESSAGE_SIZE], ping[] = "PING";
     size_t n = 0;
-    int pair[2], result = -1;
+    int pair[2], result = -1, scarce;
     open_secure(&s, "127.0.0.1", "IP:127.0.0.1", 30, true);
     demand_certificate(s.context, s.file, TLS1_3_VERSION);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-    tl_tls *tls = tl__tls_new(&s.w.endpoint, pair[0], false, problem);
+    tl_tls *tls = tl__tls_new(&s.w.endpoint, pair[0], false, &scarce, problem);
     assert_non_null(tls);
     s.session = SSL_new(s.context);
     (void)SSL_set_fd(s.session, pair[1]);

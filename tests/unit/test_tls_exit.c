@@ -65,9 +65,11 @@ void tl__socket_close(int fd) {
 /* OpenSSL has cleaned up by now: this was registered before it was used. */
 static void look_last(void) {
     char words[TL_TLS_MESSAGE_SIZE] = "";
+    int scarce;
     if (atomic_load(&stays) && !atomic_load(&returns))
         _exit(STILL_INSIDE);
-    if (tl__tls_new(&endpoint, 0, false, words) || !strstr(words, "exits") || tl__tls_pending(tls))
+    if (tl__tls_new(&endpoint, 0, false, &scarce, words) || !strstr(words, "exits") ||
+        tl__tls_pending(tls))
         _exit(LET_IN);
     for (tl_tls_work work = TL_TLS_SHAKE; work <= TL_TLS_WRITE; work++) {
         size_t n = 1;
@@ -86,9 +88,10 @@ static void *shake(void *ctx) {
 
 static void exit_with(bool another) {
     char words[TL_TLS_MESSAGE_SIZE];
+    int scarce;
     pthread_t thread;
     atomic_store(&stays, another);
-    if (atexit(look_last) || !(tls = tl__tls_new(&endpoint, 0, false, words)) ||
+    if (atexit(look_last) || !(tls = tl__tls_new(&endpoint, 0, false, &scarce, words)) ||
         (another && pthread_create(&thread, NULL, shake, NULL)))
         _exit(1);
     while (another && !atomic_load(&inside))
