@@ -82,10 +82,11 @@ static const tl_lock *lock_at(const tl_gate_node *node) {
     return (const tl_lock *)((const char *)node - offsetof(tl_lock, gate_node));
 }
 
-/* Is the lock held until someone releases it? */
+/* Is the lock held until someone releases it? A thread that waits gives no sign of life. */
 static bool is_held_for_good(const tl_gate_node *front) {
     const tl_lock *holder = lock_at(front);
-    return tl__lock_is_held(holder) && !holder->manual_renew && holder->rare->max_hold_ms == 0;
+    return tl__lock_is_held(holder) && !holder->manual_renew && holder->rare->max_hold_ms == 0 &&
+           holder->rare->stall_ms == 0;
 }
 
 /* Can only this thread release locks? Other threads of the program may, and so may callbacks of any lock. */

@@ -38,7 +38,8 @@ typedef struct {
 static bool open_pair(pair *p, tl_lock_options options) {
     tl_client_options co = TL_CLIENT_OPTIONS(.url = real_redis_unix_url(server),
                                              .attempt_ms = LONG_MS, .connect_ms = LONG_MS);
-    options.ttl_ms = options.max_hold_ms ? 10 * options.max_hold_ms : LONG_MS;
+    const int64_t ends_ms = options.max_hold_ms + options.stall_ms;
+    options.ttl_ms = ends_ms ? 10 * ends_ms : LONG_MS;
     if (tl_client_open(&co, &p->client, &p->err))
         return false;
     p->first = tl_lock_new(p->client, "k", 1, &options, &p->err);
@@ -133,6 +134,8 @@ static bool outlast(pair *p) {
 
 TEST(what_ends_by_itself_is_waited_for) {
     play(outlast, TL_LOCK_OPTIONS(.max_hold_ms = SHORT_MS));
+    command("FLUSHALL");
+    play(outlast, TL_LOCK_OPTIONS(.stall_ms = SHORT_MS));
 }
 
 /* ---- callbacks --------------------------------------------------------------------------------- */
