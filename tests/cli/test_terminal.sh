@@ -78,7 +78,8 @@ type_in("\x03")
 ended(130)
 if "wenton" in screen or "started" in screen:
     sys.exit("went on after Ctrl-C: %r" % screen)
-type_in("%s run k -- python3 -c 'import signal, time; n = []; signal.signal(2, lambda *a: (n.append(1), print(\"in\" \"terrupt\", flush=True))); print(\"rea\" \"dy\", flush=True); [time.sleep(0.02) for _ in iter(lambda: bool(n), True)]; time.sleep(1); print(\"do\" \"ne\")'; echo \"status $?\"\n" % tidelock)
+# It writes past print: the signal may come while that is still inside.
+type_in("%s run k -- python3 -c 'import os, signal, time; n = []; signal.signal(2, lambda *a: (n.append(1), os.write(1, b\"in\" b\"terrupt \"))); print(\"rea\" \"dy\", flush=True); [time.sleep(0.02) for _ in iter(lambda: bool(n), True)]; time.sleep(1); print(\"do\" \"ne\")'; echo \"status $?\"\n" % tidelock)
 see("ready")
 type_in("\x03")
 see("interrupt")
