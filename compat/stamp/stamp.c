@@ -107,9 +107,16 @@ static bool may_have_expired(const tl_job *job, int64_t read_ms, int64_t proved_
     return read_ms + (GUARD(delay_counts_once) ? 1 : 2) * rules->legacy_delay_max_ms >= least_ms;
 }
 
+/* Was K still ours when no racing loser could write any more? Where waiters overwrite, they may at any time. */
+static bool is_late_for_losers(const tl_job *job) {
+    tl_mono until = tl__proof_stamp(&job->hold.proof).capped_until;
+    return GUARD(losers_come_early) && !job->rules.dialect->waiters_overwrite && until.ns != 0 &&
+           !tl__mono_before(job->hold.proved, until);
+}
+
 bool tl__stamp_is_losers(const tl_job *job, const tl_stamp *stamp, const tl_event *event) {
     const tl_rules *rules = &job->rules;
-    if (stamp->kind != TL_STAMP_GOOD || !GUARD(losers_stamp) ||
+    if (stamp->kind != TL_STAMP_GOOD || !GUARD(losers_stamp) || is_late_for_losers(job) ||
         (GUARD(losers_while_held) && !tl__job_believes(job, job->hold.believed, event->now)))
         return false;
     int64_t read_ms = stamp->written_ms -

@@ -583,6 +583,25 @@ TEST(a_racing_losers_stamp_is_taken_back) {
     assert_int_equal(result()->proof.stamp.proved_us, feed_server_us(1000));
 }
 
+/* It writes within L of the take. By a proof that is as late the key was still ours, so the stamp is a later client's. */
+TEST(after_l_no_stamp_is_a_racing_losers) {
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        begin(&f, TL_RENEW);
+        m.job.hold.proved = tl__mono_add_ns(feed_ms(L_MS), late - 1);
+        (void)answer_keep(&f, 0, legacy_stamp(0), -1);
+        if (late)
+            expect_lost(&f, TL_LOST_TAKEN, false);
+        else
+            assert_takes_from(&f, legacy_stamp(0));
+        begin(&f, TL_RELEASE);
+        m.job.hold.proved = tl__mono_add_ns(feed_ms(L_MS), late - 1);
+        (void)answer_drop(&f, 0, legacy_stamp(0));
+        assert_int_equal(f.status, TL_END);
+        assert_int_equal(result()->code, late ? TL_ETAKEN : TL_OK);
+    }
+}
+
 /* What was known of the server's clock before this answer counts no more: it might show a time by which the
  * request would be refused. */
 TEST(taking_back_goes_by_the_time_that_was_just_told) {

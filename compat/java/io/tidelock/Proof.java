@@ -45,6 +45,14 @@ final class Proof {
         return Limit.leftNs(life, capped ? cap : null, now);
     }
 
+    /**
+     * May `stamp` be that of a client which raced with our acquire and lost? It writes within L of the acquire. So no,
+     * if the key was still ours later than that.
+     */
+    boolean isLosers(Stamp stamp, Rules rules) {
+        return capped && stamp.isLosers(rules, provedUs);
+    }
+
     /** What its holder may yet believe, at most. */
     long mostLeftNs(Moment now) {
         long lifeNs = life.mostLeftNs(now);

@@ -22,7 +22,7 @@ final class Release {
         if (status == -1)
             return "it expired or was deleted";
         Stamp stamp = proof.isToken ? null : Stamp.read(value, proof.provedUs / 1000);
-        boolean losers = stamp != null && proof.leftNs(now) > 0 && stamp.isLosers(rules, proof.provedUs);
+        boolean losers = stamp != null && proof.leftNs(now) > 0 && proof.isLosers(stamp, rules);
         return losers ? null : "it expired or was stolen; another holds it";
     }
 }

@@ -87,7 +87,7 @@ final class Renewal {
         if (before.isToken || value == null || value.equals(expected))
             return lost(taken);
         Stamp stamp = Stamp.read(value, serverUs / 1000);
-        if (stamp == null || before.leftNs(now) <= 0 || !stamp.isLosers(rules, before.provedUs))
+        if (stamp == null || before.leftNs(now) <= 0 || !before.isLosers(stamp, rules))
             return lost("it was stolen: another client's stamp is in the key");
         expected = value;
         return ++rounds > Attempt.ROUNDS ? Outcome.FAILED : Outcome.AGAIN;

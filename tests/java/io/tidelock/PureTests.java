@@ -274,6 +274,15 @@ public final class PureTests {
         equal(Renewal.Outcome.LOST, renewal(stamped(), false).judge(renewed(0, TOKEN, -1, SERVER_MS), at(50), at(100)));
     }
 
+    public void after_L_no_stamp_is_a_racing_losers() {
+        String losers = "" + (SERVER_MS + rules.legacyMs);
+        long ofL = Rates.most(rules.delayMs * MS) / MS + 3;
+        Proof soon = Proof.ofStamp(rules, at(ofL - 2), at(ofL), SERVER_MS + 60000, SERVER_US, stamped());
+        Proof later = Proof.ofStamp(rules, at(ofL + 2), at(ofL + 3), SERVER_MS + 60000, SERVER_US, stamped());
+        equal(Renewal.Outcome.AGAIN, renewal(soon, false).judge(renewed(0, losers, -1, SERVER_MS), at(ofL + 5), at(ofL + 6)));
+        equal(Renewal.Outcome.LOST, renewal(later, false).judge(renewed(0, losers, -1, SERVER_MS), at(ofL + 5), at(ofL + 6)));
+    }
+
     public void a_key_that_no_longer_exists_is_a_loss_and_a_late_request_is_none() {
         equal(Renewal.Outcome.LOST, renewal(stamped(), false).judge(renewed(-1, null, -1, SERVER_MS), at(1), at(2)));
         Renewal late = renewal(stamped(), false);
