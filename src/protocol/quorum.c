@@ -43,7 +43,7 @@ void tl__quorum_ask_again(tl_job *job, const tl_event *event, unsigned count) {
     job->acquire.fence = tl__quorum_proposal(event->servers, count, event->now, job->hold.fence);
     job->fences = 1;
     job->again = true;
-    if (GUARD(holder_not_withheld))
+    if (!GUARD(holder_is_withheld))
         job->acquire.quiet_ms = 0;
 }
 

@@ -3,6 +3,10 @@
  * machine must report LOST no later than the majority's deadline, or as soon as fewer than a majority are
  * left. A lost vote may count again only while a majority without it has held the lock all the time. While
  * the holder gives no sign of life the machine begins no renewal, and the deadline does not move.
+ *
+ * A server that restarted may have forgotten another client's vote, which that one still counts. So it gives its vote to
+ * the holder, too, only quiet_ms later. Else the holder could give up a third server's vote for it, and the other client,
+ * whose request to that one is under way, would have a majority.
  */
 #include "protocol/quorum_renew.h"
 
@@ -285,6 +289,8 @@ static void missed(tl_quorum_renewal *renewal, unsigned i, const tl_event *event
         renewal->ballots.doubted &= (uint8_t) ~(1U << i);
     s->failures++;
     tl_mono again = tl__renew_again(event->now, end(renewal), s->failures, &renewal->random);
+    if (s->voting && answer->code == TL_EUNAVAILABLE && answer->acquire.hint.ns != TL_NEVER.ns)
+        again = answer->acquire.hint; /* the server gives votes again */
     s->next = !is_renewed(renewal) && renewal->stalled ? TL_NEVER : gone ? event->now : again;
 }
 

@@ -32,7 +32,7 @@
  *   for each server and actor. No operation is UNCERTAIN or UNAVAILABLE unless its time was short. A release works, or
  *   comes after the end.
  * With `dead` that many servers are dead from the start. With `in-turn` they restart empty one after the other,
- * `quiet_ms` apart: then no renewed lock is lost. Two places may count one server for up to a lifetime after it
+ * `quiet_ms`, a lifetime and the time to connect apart: then no renewed lock is lost. Two places may count one server for up to a lifetime after it
  * restarted, if the second reaches it first. That makes no majority for another, since all places of a server are one
  * holder's. A request by the second place, sent before the client knew, may leave a vote for a lifetime. Not simulated:
  * servers before 4.0, forbidden commands and keys, `tl_client_look` and `_break` of several servers, adopting a token.

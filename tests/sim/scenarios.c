@@ -1111,7 +1111,7 @@ const sim_scenario sim_scenarios[] = {
      1, 40, QUORUM "dead=2 cast=tA0tB0tC0tA1", two_are_spared},
     {"quorum-three-down", "three of five are dead: nobody is given a lock, and all are told so", 1,
      40, QUORUM "dead=3 cast=tA0tB0tC0TA1", nobody_has_it},
-    {"quorum-in-turn", "all restart empty, one after the other, quiet_ms apart: no lock is lost", 1,
+    {"quorum-in-turn", "all restart empty, one after the other, long enough apart: no lock is lost", 1,
      30, QUORUM "forget=100 in-turn=1 quiet=600 ttl=300 hold=6000 until=20000 cast=tA0tB0tC0tA1",
      in_turn_is_kept},
     {"quorum-emptied",

@@ -179,7 +179,6 @@ TEST(an_answer_after_the_deadline_makes_no_majority) {
 
 /* ---- votes that were lost ------------------------------------------------------------------------ */
 
-/* Without being withheld by a server that may have forgotten: nobody else could have got it meanwhile. */
 TEST(where_the_key_is_gone_it_is_voted_anew_and_counts_at_once) {
     q_feed f;
     begin(&f);
@@ -190,8 +189,8 @@ TEST(where_the_key_is_gone_it_is_voted_anew_and_counts_at_once) {
     q_assert_asked(&f, 2, "vote");
     assert_string_equal(q_arg(&f, 2, 0), TOKEN);
     assert_string_equal(q_arg(&f, 2, 5), OWNER);
-    assert_int_equal(q_arg_int(&f, 2, 8), 0);
-    assert_true(q_arg_int(&f, 2, 7) > FENCE); /* the counter that was lost, too */
+    assert_int_equal(q_arg_int(&f, 2, 8), TTL_MS); /* quiet_ms */
+    assert_true(q_arg_int(&f, 2, 7) > FENCE);      /* the counter that was lost, too */
     tl_mono was = m.result.deadline;
     (void)q_voted(&f, 2, q_arg_int(&f, 2, 7), TTL_MS);
     assert_true(tl__mono_before(was, m.result.deadline)); /* 0 and 2 are a majority now */
@@ -199,6 +198,24 @@ TEST(where_the_key_is_gone_it_is_voted_anew_and_counts_at_once) {
     assert_int_equal(f.note[0].kind, TL_NOTE_HELD);
     (void)q_kept(&f, 1, TTL_MS);
     assert_int_equal(f.status, TL_GO);
+}
+
+/* Another client may count on a vote that the server has forgotten. */
+TEST(a_server_that_may_have_forgotten_gives_its_vote_after_quiet_ms) {
+    q_feed f;
+    begin(&f);
+    due(&f);
+    (void)q_kept(&f, 0, TTL_MS);
+    (void)q_not_kept(&f, 2, -1);
+    const int64_t left_ms = TTL_MS / 8;
+    const tl_mono gives = tl__mono_add_ms(f.now, left_ms), was = m.result.deadline;
+    (void)q_withheld(&f, 2, left_ms);
+    assert_int_equal(f.status, TL_GO);
+    assert_int_equal(m.result.deadline.ns, was.ns);
+    (void)q_kept(&f, 1, TTL_MS);
+    while (!f.at[2].open)
+        (void)q_await(&f);
+    assert_int_equal(f.now.ns, gives.ns);
 }
 
 /* Two servers that restarted empty: another may have held it meanwhile. */
