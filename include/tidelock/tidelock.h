@@ -653,7 +653,9 @@ tl_err tl_lock_rest(tl_lock *lock, int64_t ms, tl_error *err);
  * TL_EINVALID      it is not held: never acquired, or released; ttl_ms is out of range; or the
  *                  handle is used after fork
  *
- * Blocks at most attempt_ms.
+ * Blocks at most attempt_ms. With Sentinels or a cluster, and quiet_ms, an extension counts only
+ * 1 s after the client first found the present master, if the lock was adopted or may be of another
+ * master: then attempt_ms must be longer.
  */
 tl_err tl_lock_extend(tl_lock *lock, int64_t ttl_ms, tl_error *err);
 

@@ -367,8 +367,10 @@ static tl_status answered_by(tl_try *attempt, const tl_job *job, const tl_event 
  * goes on to answer the requests in its sockets. So its reply counts only if the server is still named as the
  * master afterwards. A renewal is always confirmed there; an acquire only if the server had not been named
  * shortly before it replied. */
-static tl_status confirm(tl_try *attempt, tl_out *out) {
-    tl__out_send(out, attempt->ticket, attempt->by)->confirm = true;
+static tl_status confirm(tl_try *attempt, const tl_job *job, tl_out *out) {
+    tl_send *send = tl__out_send(out, attempt->ticket, attempt->by);
+    send->confirm = true;
+    send->adopted = job->hold.proof.elsewhere;
     attempt->confirming = true;
     return TL_GO;
 }
@@ -453,7 +455,7 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *eve
     if (had && !trial->confirming &&
         (trial->result.op == TL_RENEW ? GUARD(renewal_confirmed) && job->renew.confirms
                                       : event->kind == TL_REPLY && event->replied.unnamed))
-        status = confirm(trial, out);
+        status = confirm(trial, job, out);
     if (out->sends > 0) {
         trial->reaches = out->send.count == 0;
         out->send.alone = trial->alone;

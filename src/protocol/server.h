@@ -72,6 +72,8 @@ typedef struct {
     /** With count 0: the REPLY says that the server was still the master after this send was made, by the
      *  authority that names masters. Without such an authority the REPLY comes at once. */
     bool confirm;
+    /** With `confirm`, for a renewal: another handle acquired the lock, perhaps at a former master. */
+    bool adopted;
     /** All its commands together have one key: a redirection may be followed literally. */
     bool alone;
     /** It goes to the node that a TL_ASK named, with ASKING before each command. */

@@ -429,6 +429,7 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     slot->generation = send->generation;
     if (confirms) {
         slot->confirms = true;
+        slot->adopted = send->adopted;
         tl__conn_await_name(conn, slot);
         return TL_OK;
     }

@@ -118,7 +118,8 @@ void tl__conn_await_name(tl_conn *conn, tl_slot *slot) {
 
 static bool is_named(const tl_conn *conn, const tl_slot *slot) {
     bool named = slot->confirms && GUARD(confirmed_after_reply)
-                     ? tl__site_is_confirmed(conn->limits.site, slot->queued, conn->now)
+                     ? tl__site_is_confirmed(conn->limits.site, slot->queued, slot->adopted,
+                                             conn->now)
                      : tl__conn_is_named(conn, conn->now);
     return named && tl__conn_is_current(conn);
 }

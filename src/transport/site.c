@@ -193,14 +193,15 @@ bool tl__site_is_named(tl_site *site, tl_mono since) {
     return named;
 }
 
-bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now) {
+bool tl__site_is_confirmed(tl_site *site, tl_mono since, bool adopted, tl_mono now) {
     tl_mono first = {atomic_load(&site->first_ns)};
-    bool changed = atomic_load(&site->generation) > 1; /* a held lock may be the former server's */
+    bool former = atomic_load(&site->generation) > 1 || /* the lock may be a former server's */
+                  (adopted && GUARD(adopted_settles));
     /* quiet_ms withholds locks on the new master only. Another client, cut off together with the former
      * master, may acquire the lock there when its former lifetime ends. A holder that renewed it on the
      * new master would hold it too. So a lock that has less than this time left when a master takes over
      * is lost. */
-    if (GUARD(new_master_settles) && site->settles && changed && first.ns != 0)
+    if (GUARD(new_master_settles) && site->settles && former && first.ns != 0)
         since = tl__mono_max(since, tl__mono_add_ms(first, TL_NAMED_MS));
     return !tl__mono_before(now, since) && tl__site_is_named(site, since);
 }

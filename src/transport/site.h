@@ -134,8 +134,8 @@ static inline bool tl__site_was_named(const tl_site *site, tl_mono since) {
 bool tl__site_is_named(tl_site *site, tl_mono since);
 /** Is that enough for a renewal? Clients that don't know of a change yet may acquire the lock on the former
  *  server, for TL_NAMED_MS after its lifetime there ends. So after a change a renewal counts only when that
- *  time has passed. */
-bool tl__site_is_confirmed(tl_site *site, tl_mono since, tl_mono now);
+ *  time has passed. A lock that was adopted may be of a server before the first one that this site led to. */
+bool tl__site_is_confirmed(tl_site *site, tl_mono since, bool adopted, tl_mono now);
 /** Was the server confirmed so recently that a lock may be requested? If not, and also some time before that,
  *  the discovery is asked to confirm it. */
 bool tl__site_is_fresh(tl_site *site, tl_mono now);

@@ -31,6 +31,7 @@ typedef struct tl_slot {
     tl_mono raised;      /**< native: when the request was sent that raised the counter */
     bool here;           /**< it may go over this connection only */
     bool confirms;       /**< it waits until the master is confirmed by a later question */
+    bool adopted;        /**< as in tl_send */
     bool offered;        /**< TLS: the stream may have taken some of its bytes without saying so */
     bool effect;         /**< an earlier sending may have had an effect */
     bool given_up;       /**< it has its result; its replies are discarded */

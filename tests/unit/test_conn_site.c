@@ -418,7 +418,7 @@ TEST(what_is_renewed_after_a_change_counts_when_the_former_server_is_over_for_al
     close_site(&s);
 }
 
-/* Where no lock can be held of a former server nothing is waited for. */
+/* What this client acquired is of this server, as it has led to no other. */
 TEST(what_is_renewed_at_the_first_server_counts_at_once) {
     site_world s;
     open_site(&s);
@@ -426,6 +426,29 @@ TEST(what_is_renewed_at_the_first_server_counts_at_once) {
     serve(&s);
     world_pass_ms(&s.w, 1);
     assert_int_equal(ask_for(&s, 1, NULL, 1, true), TL_OK);
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    seen_ok(&s.w, 1, 1, "");
+    close_site(&s);
+}
+
+/* Another process may have acquired it at a former server, before this client opened. */
+TEST(an_adopted_lock_is_renewed_when_a_server_before_the_first_one_is_over_for_all) {
+    site_world s;
+    open_site(&s);
+    s.site.settles = true;
+    serve(&s);
+    const tl_send send = {.ticket = 1,
+                          .generation = 1,
+                          .confirm = true,
+                          .adopted = true,
+                          .by = tl__mono_add_ms(world_now(&s.w), 2 * TL_NAMED_MS)};
+    assert_int_equal(tl__conn_send(s.w.conn, &send, &s.w, world_now(&s.w)), TL_OK);
+    world_pass_ms(&s.w, TL_NAMED_MS - 1);
+    tl__site_named(&s.site, world_now(&s.w));
+    world_drive(&s.w);
+    assert_int_equal(s.w.seen, 1);
+    world_pass_ms(&s.w, 1);
     tl__site_named(&s.site, world_now(&s.w));
     world_drive(&s.w);
     seen_ok(&s.w, 1, 1, "");

@@ -44,6 +44,26 @@ TEST(extend_tells_the_new_deadline) {
     assert_true(f.out.has_bracket);
 }
 
+/* Where the master may have changed: a lock that this handle did not acquire may be a former master's. */
+TEST(the_confirmation_of_an_extension_says_whether_the_lock_was_adopted) {
+    for (int adopted = 0; adopted < 2; adopted++) {
+        feed f;
+        job = feed_job();
+        job.renew.confirms = true;
+        job.hold.proof.elsewhere = adopted;
+        feed_init(&f, &m, tl__settle_step);
+        tl__settle_init(&m, &job, TL_RENEW, feed_ms(20000), 42);
+        (void)feed_start(&f);
+        assert_false(f.last.adopted);
+        (void)feed_kept(&f, TTL_MS);
+        assert_true(f.last.confirm);
+        assert_int_equal(f.last.adopted, adopted);
+        (void)feed_reached(&f);
+        expect(&f, TL_END, TL_OK);
+        assert_false(m.result.proof.elsewhere); /* it has held at this master since */
+    }
+}
+
 TEST(extend_finds_it_lost) {
     feed f;
     begin(&f, TL_RENEW);
