@@ -22,9 +22,10 @@
 #include "client/cluster_inside.h"
 #include "ground/guard.h"
 
-#define HEDGE_MS 100      /* after so long without an outcome the masters are asked, too */
-#define NEWS_MS 200       /* a master may not know the winner of its election for so long */
-#define AGAIN_MS 20       /* between questions to masters */
+#define HEDGE_MS 100   /* after so long without an outcome the masters are asked, too */
+#define LEARN_MS 10000 /* the replicas of a list that is older may not be all that can take over */
+#define NEWS_MS 200    /* a master may not know the winner of its election for so long */
+#define AGAIN_MS 20    /* between questions to masters */
 #define UNLISTED_MS 60000 /* a replica that no map has listed for so long is forgotten */
 #define IDLE_MS 30000     /* an idle connection is closed */
 #define ASKED_MAX 8       /* a replica with so many unanswered questions gets no more */
@@ -200,10 +201,6 @@ static void begin(tl_cluster *cluster, tl_member *member) {
     }
     if (!all)
         ask_masters(cluster, member, now);
-    if (!tl__mono_before(now, cluster->learn)) {
-        cluster->learns = true;
-        cluster->learn = TL_NEVER; /* until learn_replicas() sets it again */
-    }
 }
 
 /* ---- replies --------------------------------------------------------------------------------- */
@@ -391,6 +388,24 @@ static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
     return true;
 }
 
+/* Are the replicas and the number of masters known well enough for a question? The list of them is asked for
+ * when half of its time is over. So where questions are frequent none waits for it. A client that was idle
+ * waits for a new list: by the old one it would not ask a replica that has come, and taken over, since. */
+static bool knows_whom_to_ask(tl_cluster *cluster, tl_member *member) {
+    char message[TL_SITE_MESSAGE_SIZE];
+    int64_t age_ms = tl__ms_until(cluster->listed, tl__mono_now());
+    cluster->learns = cluster->learns || age_ms >= LEARN_MS / 2;
+    if (age_ms < LEARN_MS || !GUARD(replicas_listed_lately))
+        return true;
+    (void)snprintf(message, sizeof message,
+                   "%.140s: no node of the cluster has reported lately which replicas it has",
+                   member->node.endpoint.label);
+    tl__site_trouble(&member->site, message);
+    if (cluster->home_at == member)
+        tl__site_trouble(&cluster->site, message);
+    return false;
+}
+
 /* Begin a question about each member whose site is wanted. The client's first node leads to one of the
  * members, so its site counts as well. */
 static void look(tl_cluster *cluster, tl_mono now) {
@@ -418,7 +433,7 @@ static void look(tl_cluster *cluster, tl_mono now) {
             (void)tl__site_wanted(&member->site);
         else if (tl__mono_before(now, member->again))
             cluster->next = tl__mono_min(cluster->next, member->again);
-        else
+        else if (knows_whom_to_ask(cluster, member))
             begin(cluster, member);
     }
 }

@@ -99,14 +99,15 @@ typedef struct tl_cluster {
     tl_endpoint asked_at;
     tl_conn *conn; /* to the node that is asked for the map; NULL: none is asked */
     bool asking, asked, over;
-    bool learns;   /* the replicas must be asked for */
-    bool learning; /* the map is asked for only because of the replicas */
-    tl_mono learn; /* when the replicas must be asked for again */
-    unsigned turn; /* counts the nodes that were asked; they take turns */
-    tl_mono round; /* when this round began */
-    bool lasting;  /* all failures of this round are permanent */
-    tl_err why;    /* the last failure */
-    tl_mono again; /* the earliest time of the next request for the map */
+    bool learns;       /* the replicas must be asked for */
+    bool learning;     /* the map is asked for only because of the replicas */
+    tl_mono requested; /* when the present or last map was asked for */
+    tl_mono listed;    /* when the map was asked for that listed the replicas last; ns 0: never */
+    unsigned turn;     /* counts the nodes that were asked; they take turns */
+    tl_mono round;     /* when this round began */
+    bool lasting;      /* all failures of this round are permanent */
+    tl_err why;        /* the last failure */
+    tl_mono again;     /* the earliest time of the next request for the map */
     tl_backoff backoff;
     char message[TL_SITE_MESSAGE_SIZE];
     tl_slot_map map;

@@ -20,8 +20,6 @@
 
 #define ANSWER_MS 1000 /* the most for a reply, and for connecting */
 #define AGAIN_MS 50    /* the least between requests for the map, however many redirections come */
-#define LEARN_MS                                                                                   \
-    10000 /* between requests for the replicas, while there are questions about masters */
 
 typedef tl_member member;
 typedef tl_cluster cluster;
@@ -161,8 +159,9 @@ static void learn_replicas(cluster *view, tl_mono now) {
     for (unsigned i = 0; i < map->count; i++)
         if (master[i])
             tl__member_forget(master[i], now);
-    view->learn = tl__mono_add_ms(now, LEARN_MS);
+    view->listed = view->requested;
     view->learns = false;
+    tl__cluster_doubt(view); /* questions may have waited for this */
 }
 
 /* The node that has just answered, if it is a master; else any master. */
@@ -327,6 +326,7 @@ static void ask(cluster *view, tl_mono now) {
     tl_conn_calls calls = {.answer = on_answer, .ctx = view};
     tl_send send = {.by = tl__mono_add_ms(now, view->limit_ms), .count = 1};
     view->again = tl__mono_add_ms(now, AGAIN_MS);
+    view->requested = now;
     view->learning = !atomic_exchange(&view->wanted, false);
     if (!choose(view, &view->asked_at, now))
         return;

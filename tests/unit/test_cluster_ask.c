@@ -10,10 +10,11 @@
 #include "client/cluster_inside.h"
 #include "client/keeper_inside.h"
 
-#define MAPS_MS 51   /* the map is asked for no more often */
-#define HEDGE_MS 100 /* then the other masters are asked, too */
-#define NEWS_MS 200  /* so long one of them may know nothing of an election */
-#define MANY 6       /* masters, so that not all others are asked about one at once */
+#define MAPS_MS 51     /* the map is asked for no more often */
+#define HEDGE_MS 100   /* then the other masters are asked, too */
+#define LEARN_MS 10000 /* so old a list of replicas is good for nothing */
+#define NEWS_MS 200    /* so long one of them may know nothing of an election */
+#define MANY 6         /* masters, so that not all others are asked about one at once */
 
 typedef struct {
     peer other;           /* first; the other master, which tells the map */
@@ -122,16 +123,20 @@ static void tell_split(nodes *n, unsigned last) {
     tell_next_map(n, map);
 }
 
-/* By the next map the master has another replica, too. */
-static void tell_two_replicas(nodes *n) {
-    char map[512];
+static void write_two_replicas(const nodes *n, char map[512]) {
     (void)snprintf(
-        map, sizeof map,
+        map, 512,
         "*2\r\n"
         "*5\r\n:0\r\n:8191\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n"
         "*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%u\r\n",
         (unsigned)n->port, (unsigned)n->replica.port, (unsigned)n->second.port,
         (unsigned)n->other.port);
+}
+
+/* By the next map the master has another replica, too. */
+static void tell_two_replicas(nodes *n) {
+    char map[512];
+    write_two_replicas(n, map);
     tell_next_map(n, map);
 }
 
@@ -417,5 +422,45 @@ TEST(a_cluster_that_refuses_keys_of_one_slot_together_is_asked_so_no_more) {
     k->apart_run = 1;
     tl__keeper_joins_anew(k);
     assert_true(k->apart);
+    close_nodes(&n);
+}
+
+/* Nobody asked for the replicas while the client was idle. One that it doesn't know may have come, and taken over. */
+TEST(who_was_idle_asks_which_replicas_there_are_before_he_asks_them) {
+    nodes n;
+    char map[512];
+    open_nodes(&n);
+    tl_member *m = member_at(&n, n.port);
+    ask_first(&n);
+    n.now = tl__mono_add_ms(tl__mono_now(), MAPS_MS);
+    cluster_of(&n)->listed = tl__mono_add_ms(tl__mono_now(), -LEARN_MS);
+    tl_mono asked = tl__mono_now();
+    assert_false(tl__site_is_named(&m->site, asked));
+    drive(&n);
+    assert_false(m->question.open);
+    write_two_replicas(&n, map);
+    tell_map(&n, map);
+    (void)hear(&n.replica, "INFO\r\n");
+    peer_accept(&n.second);
+    (void)hear(&n.second, "replication\r\n");
+    say(&n, &n.second, 1, "a0");
+    answer(&n, 1);
+    assert_true(tl__site_was_named(&m->site, asked));
+    close_nodes(&n);
+}
+
+/* It is asked for before it is too old. */
+TEST(who_asks_often_waits_for_no_list_of_replicas) {
+    nodes n;
+    open_nodes(&n);
+    ask_first(&n);
+    assert_false(cluster_of(&n)->asking);
+    n.now = tl__mono_add_ms(tl__mono_now(), MAPS_MS);
+    cluster_of(&n)->listed = tl__mono_add_ms(tl__mono_now(), -LEARN_MS / 2);
+    tl_mono asked = tl__mono_now();
+    (void)ask(&n);
+    answer(&n, 1);
+    assert_true(tl__site_was_named(&member_at(&n, n.port)->site, asked));
+    assert_true(cluster_of(&n)->asking);
     close_nodes(&n);
 }
