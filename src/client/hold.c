@@ -44,6 +44,11 @@ void tl__hold_limit(tl_lock *lock) {
         atomic_store(t->alive_ns, tl__mono_now().ns);
 }
 
+void tl__hold_unlimit(tl_lock *lock) {
+    if (lock->rare->hold_ns && GUARD(adopted_is_not_outlived))
+        atomic_store(lock->rare->hold_ns, 0);
+}
+
 /* Not with manual_renew, as the program may have passed the token on: see leaves_something(). */
 bool tl__hold_outlived(const tl_lock *lock) {
     tl_mono hold = tl__lock_hold_end(lock);

@@ -591,6 +591,7 @@ tl_err tl_lock_adopt(tl_lock *lock, const char *token, tl_error *err) {
     lock->taken = lock->since = tl__mono_now();
     atomic_store(&lock->began_ns, lock->taken.ns);
     lock->taken_us = 0;
+    tl__hold_unlimit(lock);
     int64_t end_ms;
     if (tl__bytes_to_int(tl__bytes(token, n), &end_ms) && end_ms != 0) {
         lock->proof.kind = TL_PROOF_STAMP; /* protocols of stamps use a number as the token */

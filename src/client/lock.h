@@ -217,8 +217,8 @@ tl_err tl__lock_check_rest(const tl_lock *lock, int64_t *ms, tl_error *err);
 /* ---- hold.c ------------------------------------------------------------------------------------ */
 
 /* These functions lock keeper.mutex. Those with _in, and tl__hold_noted, are called with it
- * held. tl__hold_init, tl__hold_free_events, tl__hold_publish, tl__hold_prove, tl__hold_limit
- * and tl__hold_outlived don't use it. */
+ * held. tl__hold_init, tl__hold_free_events, tl__hold_publish, tl__hold_prove, tl__hold_limit,
+ * tl__hold_unlimit and tl__hold_outlived don't use it. */
 
 void tl__hold_init(tl_lock *lock);
 /** How the keeper renews a hold with the machine of renew.h. */
@@ -234,6 +234,9 @@ void tl__hold_publish(tl_lock *lock, tl_state state, tl_mono deadline);
 void tl__hold_prove(tl_lock *lock, tl_mono deadline, tl_mono proved);
 /** max_hold_ms and stall_ms begin. Before HELD is published. */
 void tl__hold_limit(tl_lock *lock);
+/** A token from elsewhere replaces that of a former hold, and must not end as that one did: the next acquire would
+ *  release what may be another's lock. */
+void tl__hold_unlimit(tl_lock *lock);
 /** Has max_hold_ms ended the hold, so that its key is still there until its lifetime ends? */
 bool tl__hold_outlived(const tl_lock *lock);
 /** The lock is HELD from now on, and the keeper renews it; the keeper is ready. TL_ENOMEM: it is FREE, and

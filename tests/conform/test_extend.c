@@ -1,6 +1,7 @@
 /*
  * Conformance: extending a lock by hand, and speaking for one that was acquired elsewhere.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -196,6 +197,42 @@ CONFORM(a_token_can_be_released_at_once, c) {
     ASSERT_RESULT(tl_lock_release(second, &said), TL_OK);
     assert_int_equal(conform_int(c, "EXISTS %s", c->key), 0);
     assert_int_equal(tl_lock_state(second), TL_FREE);
+}
+
+static void done(tl_lock *lock, tl_err code, const tl_error *err, void *ctx) {
+    (void)lock, (void)err;
+    atomic_store((atomic_int *)ctx, 1 + (int)code);
+}
+
+static tl_err acquire_async(tl_lock *lock) {
+    static atomic_int told;
+    atomic_store(&told, 0);
+    ASSERT_RESULT(tl_lock_acquire_async(lock, 300, done, &told, &said), TL_OK);
+    WAIT_FOR(SOON_MS, atomic_load(&told) != 0);
+    return (tl_err)(atomic_load(&told) - 1);
+}
+
+/* The handle had a hold that max_hold_ms would have ended by now. The lock whose token it adopts is another's. */
+CONFORM(the_next_acquire_does_not_release_a_lock_whose_token_was_adopted, c) {
+    const int64_t max_ms = 50;
+    tl_lock *holder = conform_lock(c, conform_client(c), TTL_MS);
+    tl_lock *adopter = conform_lock_with(c, conform_client(c),
+                                         TL_LOCK_OPTIONS(.ttl_ms = TTL_MS, .max_hold_ms = max_ms));
+    ASSERT_RESULT(tl_lock_acquire(adopter, SOON_MS, &said), TL_OK);
+    const clock_wait passes = clock_wait_begin(max_ms + 20);
+    (void)tl_lock_release(adopter, &said); /* it may be lost by now */
+    ASSERT_RESULT(tl_lock_acquire(holder, SOON_MS, &said), TL_OK);
+    while (clock_wait_more(&passes))
+        continue;
+    for (int blocks = 0; blocks < 2; blocks++) {
+        ASSERT_RESULT(tl_lock_adopt(adopter, tl_lock_token(holder), &said), TL_OK);
+        ASSERT_RESULT(blocks ? acquire_to_limit(adopter, 300) : acquire_async(adopter),
+                      TL_ETIMEDOUT);
+        ASSERT_RESULT(tl_lock_adopt(adopter, tl_lock_token(holder), &said), TL_OK);
+        ASSERT_RESULT(tl_lock_acquire(adopter, 0, &said), TL_EBUSY);
+    }
+    assert_int_equal(tl_lock_state(holder), TL_HELD);
+    ASSERT_RESULT(tl_lock_release(holder, &said), TL_OK);
 }
 
 CONFORM_OF(a_token_of_nobody_is_refused_by_the_server, c, CONFORM_RENEWAL) {
