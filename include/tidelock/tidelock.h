@@ -568,7 +568,8 @@ void tl_lock_free(tl_lock *lock);
  *                  within wait_ms otherwise. With wait_ms 0 it fails sooner, after a second try,
  *                  when certainly no server is there: connection refused, no such socket or host,
  *                  no route to it (but not with local:). Once the server has replied, an acquire
- *                  waits through an outage, and fails so if the server is still down after wait_ms
+ *                  waits through an outage, and fails so if the server is still down after wait_ms.
+ *                  The same if that long 16384 requests over one connection had no reply yet
  * TL_ECLOCK        only where shared with legacy clients: a clock is too far off, see legacy.h
  * TL_EDENIED       the server refused
  * TL_EUNSUPPORTED  the server lacks a command that this protocol needs; err names it, the version

@@ -131,7 +131,9 @@ static void ask_one(tl_keeper *keeper, tl_batch *batch, unsigned i) {
     tl_conn *conn = tl__keeper_conn(keeper, batch->node);
     tl_err code = send && conn ? tl__conn_send(conn, send, exchange, now) : TL_ENOMEM;
     if (code) {
-        tell_unsent(keeper, batch, i, now, code, TL_LITERAL("out of memory"));
+        tell_unsent(keeper, batch, i, now, code,
+                    send ? tl__run_refused(send, code, now).failed.message
+                         : TL_LITERAL("out of memory"));
         return;
     }
     *exchange = (tl_exchange){.task = task, .single = true};

@@ -169,15 +169,22 @@ tl_event tl__run_answered(tl_node **node, const tl_answer *answer, bool alone) {
     return e;
 }
 
+/* Any connection is good for a send that is not bound to one: then there were too many requests. */
+static tl_bytes refusal(const tl_send *send, tl_err why) {
+    bool bound = send->here || send->confirm || (send->pin && send->pin->closes);
+    if (why == TL_ENOMEM)
+        return TL_LITERAL("out of memory");
+    if (why == TL_EELSEWHERE)
+        return TL_LITERAL("another server is the master now");
+    return bound ? TL_LITERAL("the connection was lost")
+                 : TL_LITERAL("too many requests are in flight");
+}
+
 tl_event tl__run_refused(const tl_send *send, tl_err why, tl_mono now) {
     return (tl_event){.kind = TL_FAILED,
                       .now = now,
                       .asked = {.ticket = send->ticket},
-                      .failed = {.why = why,
-                                 .message = why == TL_ENOMEM ? TL_LITERAL("out of memory")
-                                            : why == TL_EELSEWHERE
-                                                ? TL_LITERAL("another server is the master now")
-                                                : TL_LITERAL("the connection was lost")}};
+                      .failed = {.why = why, .message = refusal(send, why)}};
 }
 
 bool tl__run_posted(unsigned *flags, tl_event *ret) {

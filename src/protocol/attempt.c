@@ -459,6 +459,7 @@ tl_status tl__attempt_step(void *attempt, const tl_job *job, const tl_event *eve
     if (out->sends > 0) {
         trial->reaches = out->send.count == 0;
         out->send.alone = trial->alone;
+        out->send.keeps = trial->result.op == TL_RENEW;
         out->send.asking = trial->asking;
     }
     if (status == TL_END && result->code == TL_OK)

@@ -18,7 +18,8 @@ tl_send *tl__out_send(tl_out *out, uint16_t ticket, tl_mono by) {
     out->sends++; /* a second send would be a mistake, which tests notice */
     send->ticket = ticket;
     send->count = send->native = send->to = 0;
-    send->here = send->confirm = send->adopted = send->alone = send->asking = false;
+    send->here = send->confirm = send->adopted = send->alone = false;
+    send->asking = send->keeps = false;
     send->generation = 0;
     send->pin = NULL;
     send->by = by;

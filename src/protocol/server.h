@@ -76,6 +76,8 @@ typedef struct {
     bool adopted;
     /** All its commands together have one key: a redirection may be followed literally. */
     bool alone;
+    /** It renews a held lock: a connection with many requests in flight still has room for it. */
+    bool keeps;
     /** It goes to the node that a TL_ASK named, with ASKING before each command. */
     bool asking;
     /** The generation of the server that it was built for, set by the driver; 0: any. */

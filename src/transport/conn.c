@@ -8,7 +8,8 @@
 #include "ground/guard.h"
 #include "transport/conn_inside.h"
 
-#define QUEUE_MAX 16384  /* requests outstanding, at most */
+#define QUEUE_MAX 16384  /* requests outstanding, at most; */
+#define KEEPS_MAX 65536  /* with renewals */
 #define READ_SIZE 16384  /* one read */
 #define WRITE_SIZE 16384 /* small requests are gathered up to this size for one write */
 #define READS_MAX 64     /* in one drive */
@@ -140,7 +141,7 @@ static bool write_slots(tl_conn *conn) {
 /* Make a slot with its request; NULL: out of memory. */
 static tl_slot *make_slot(tl_conn *conn, const tl_command *command, uint8_t count, bool asking,
                           tl_mono by, tl_mono now) {
-    tl_slot *slot = conn->slots.count < QUEUE_MAX ? tl__slot_new(&conn->slots) : NULL;
+    tl_slot *slot = tl__slot_new(&conn->slots);
     if (!slot)
         return NULL;
     slot->queued = now;
@@ -404,6 +405,11 @@ static const tl_raised *goes_native(tl_conn *conn, const tl_send *send, tl_mono 
     return r && lately(r->at, now) ? r : NULL;
 }
 
+/* Is there no room for more requests? A hold ends without its renewal, but any other request can wait. */
+static bool is_full(const tl_conn *conn, bool keeps) {
+    return conn->slots.count >= (keeps && GUARD(renewal_has_room) ? KEEPS_MAX : QUEUE_MAX);
+}
+
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now) {
     bool closes = send->pin && send->pin->closes;
     bool confirms = send->confirm && conn->limits.site;
@@ -414,6 +420,8 @@ tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono n
     if (GUARD(foreign_is_refused) && tl__conn_is_foreign(conn, send->generation) &&
         tl__conn_is_current(conn))
         return TL_EELSEWHERE;
+    if (!closes && !confirms && is_full(conn, send->keeps)) /* these two don't wait in the queue */
+        return TL_EUNAVAILABLE;
     const tl_raised *raised = goes_native(conn, send, now);
     bool native = raised != NULL;
     tl_slot *slot = make_slot(conn, send->command + (native ? send->count : 0),
@@ -459,7 +467,8 @@ void tl__conn_forget(tl_conn *conn, const void *cookie) {
 }
 
 tl_err tl__conn_say(tl_conn *conn, const tl_command *command, tl_mono now) {
-    tl_slot *slot = conn->freeing ? NULL : make_slot(conn, command, 1, false, TL_NEVER, now);
+    bool fits = !conn->freeing && !is_full(conn, false);
+    tl_slot *slot = fits ? make_slot(conn, command, 1, false, TL_NEVER, now) : NULL;
     if (!slot)
         return TL_ENOMEM;
     slot->quiet = true;

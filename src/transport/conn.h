@@ -129,8 +129,9 @@ void tl__conn_free(tl_conn *conn);
  *  A request with count 0 writes nothing: it succeeds in its turn, with count 0, once the connection is up.
  *  So a machine reaches a server before it sends it anything (protocol.h).
  *
- *  TL_ENOMEM if it can't be queued; TL_EELSEWHERE or TL_EUNAVAILABLE (`here`, pins, `confirm`) if there is no
- *  such connection. In these cases the callback does not run. */
+ *  TL_ENOMEM; TL_EELSEWHERE or TL_EUNAVAILABLE (`here`, pins, `confirm`) if there is no such connection.
+ *  TL_EUNAVAILABLE also if too many requests are outstanding: more for a send that `keeps`. In these
+ *  cases the callback does not run. */
 tl_err tl__conn_send(tl_conn *conn, const tl_send *send, void *cookie, tl_mono now);
 
 /** From now on only queue requests, even when idle, until tl__conn_write, which writes all of them at once,

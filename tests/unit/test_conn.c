@@ -930,19 +930,28 @@ static void count_answers(void *ctx, const tl_answer *answer) {
     ++*n;
 }
 
-TEST(the_queue_is_bounded) {
-    conn_world w;
+static size_t fill(conn_world *w, tl_conn *c, tl_send *send, size_t n) {
     tl_err code;
+    while ((code = tl__conn_send(c, send, NULL, world_now(w))) == TL_OK && n < 100000)
+        n++;
+    assert_int_equal(code, TL_EUNAVAILABLE); /* not for ever, as without memory */
+    return n;
+}
+
+TEST(the_queue_is_bounded_and_has_more_room_for_renewals) {
+    conn_world w;
     size_t n = 0, answers = 0;
     world_open(&w);
     tl_conn_calls calls = {.answer = count_answers, .ctx = &answers};
     tl_conn *c = tl__conn_new(&w.endpoint, &(tl_conn_limits){.connect_ms = 1}, &calls);
     tl_send send = {.ticket = 1, .count = 1, .by = TL_NEVER};
     send.command[0] = (tl_command){.form = TL_ARGV, .argc = 1, .argv = {TL_LITERAL("PING")}};
-    while ((code = tl__conn_send(c, &send, NULL, world_now(&w))) == TL_OK && n < 100000)
-        n++;
-    assert_int_equal(code, TL_ENOMEM);
+    n = fill(&w, c, &send, n);
     assert_int_equal(n, 16384);
+    assert_int_equal(tl__conn_say(c, &send.command[0], world_now(&w)), TL_ENOMEM);
+    send.keeps = true;
+    n = fill(&w, c, &send, n);
+    assert_int_equal(n, 65536);
     tl__conn_free(c);
     assert_int_equal(answers, n);
     world_close(&w);
