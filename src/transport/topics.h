@@ -20,6 +20,7 @@ typedef struct tl_topic {
     /** etcd: the key was seen at this revision; 0: only the topic's name has one. */
     int64_t revision;
     tl_mono since; /**< etcd, patient: it has waited since then to be watched */
+    bool owed;     /**< etcd: the stream that watches it has yet to report on it */
     bool patient;  /**< etcd: it is not watched at once */
     bool from_now; /**< etcd: its watch reports nothing that happened before the watch began */
     /** etcd, patient: the changes after `revision` were removed by a compaction. */

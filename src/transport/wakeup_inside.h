@@ -15,6 +15,7 @@
 
 #define TL_WATCH_GATHER_MS 500
 #define TL_WATCH_EACH_MS 2
+#define TL_WATCH_CATCH_UP_MS 200 /* etcd takes up to 100 ms, and a little */
 #define TL_WATCH_SEEN_MAX 1000
 
 /** As the functions of wakeup.h. */
@@ -81,10 +82,11 @@ struct tl_wakeup {
             tl_bytes token; /* owned; kept for the next stream, until one fails */
             tl_backoff backoff;
             tl_mono began, by, retry_at;
-            tl_mono asked_at; /* when a stream was opened last */
-            tl_mono look_at;  /* when a patient topic may have to be watched */
-            bool wanted;      /* a topic must be watched, or was */
-            bool stale;       /* topics were added that this stream doesn't watch */
+            tl_mono asked_at;     /* when a stream was opened last */
+            tl_mono caught_up_at; /* once it is up: it has reported what happened before */
+            tl_mono look_at;      /* when a patient topic may have to be watched */
+            bool wanted;          /* a topic must be watched, or was */
+            bool stale;           /* topics were added that this stream doesn't watch */
             bool more;
             /* A watch was rejected: users have changed, or the user may not read there. */
             bool refused;

@@ -8,6 +8,10 @@
  * its revision. The other topics are watched from where they were, so nothing is missed meanwhile. The stream
  * goes to the member that the client's requests go to.
  *
+ * A stream that is replaced before it has reported anything is of no use. So a new topic waits while the
+ * stream owes something to another that is still listened to: that its watch has begun, or, if it was armed
+ * already, what happened since its revision, within TL_WATCH_CATCH_UP_MS. Its waiter polls meanwhile.
+ *
  * A topic that was only seen is patient: it is watched after TL_WATCH_GATHER_MS, together with others.
  * Between two streams there are also at least TL_WATCH_EACH_MS for each topic. None is added beyond
  * TL_WATCH_SEEN_MAX topics.
@@ -112,11 +116,21 @@ static void on_created(tl_wakeup *wakeup, tl_topic *topic, int64_t revision) {
                   (revision <= 0 || revision >= first_of(topic));
     if (missed)
         topic->revision = revision;
+    topic->owed = topic->owed && !topic->from_now;
     topic->from_now = false;
     if (topic->reported != TL_REPORTED_ARMED)
         tl__wakeup_report(wakeup, topic, true);
     if (missed)
         wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
+}
+
+/* Until when this stream is not replaced, as topics wait for what it owes them; TL_NEVER: until it is up. */
+static tl_mono owes_until(const tl_wakeup *wakeup) {
+    const tl_mono past = {0};
+    for (const tl_topic *topic = wakeup->topics.first; topic; topic = topic->next)
+        if (GUARD(stream_reports_first) && topic->asked > 0 && topic->owed)
+            return wakeup->state == TL_WATCH_UP ? wakeup->caught_up_at : TL_NEVER;
+    return past;
 }
 
 /* A canceled watch: a compaction has removed its revision. Its waiter looks, and then watches from a later
@@ -132,6 +146,7 @@ static void on_message(tl_wakeup *wakeup, const tl_reply *message) {
         topic->compacted = topic->patient; /* its client will see it again */
         tl__wakeup_report(wakeup, topic, false);
     } else if (GUARD(deletion_heard) && item(message, TL_WATCH_DELETED) > 0) {
+        topic->owed = false;
         wakeup->calls.woken(wakeup->calls.ctx, topic->name, (tl_bytes){0});
     } else if (item(message, TL_WATCH_CREATED)) {
         on_created(wakeup, topic, item(message, TL_WATCH_REVISION));
@@ -199,6 +214,7 @@ static bool say_watch(tl_wakeup *wakeup) {
     for (tl_topic *topic = wakeup->topics.first; topic; topic = topic->next) {
         all[n++] = watched(topic);
         topic->asked = n;
+        topic->owed = true;
     }
     size_t (*encode)(const tl_etcd_watched *watched, size_t count, const tl_etcd_via *via, char *to,
                      size_t size) = wakeup->by_grpc ? tl__etcd_encode_watch_proto
@@ -397,8 +413,11 @@ static bool go_on(tl_wakeup *wakeup, tl_mono now) {
                                                                    : say_watch(wakeup)))
             return false;
     }
+    bool was_up = wakeup->state == TL_WATCH_UP;
     if (!write_bytes(wakeup) || !read_bytes(wakeup) || !write_bytes(wakeup))
         return false;
+    if (!was_up && wakeup->state == TL_WATCH_UP)
+        wakeup->caught_up_at = tl__mono_add_ms(now, TL_WATCH_CATCH_UP_MS);
     return wakeup->state == TL_WATCH_UP || tl__mono_before(now, wakeup->by);
 }
 
@@ -433,7 +452,8 @@ static void drive(tl_wakeup *wakeup, tl_mono now) {
     mind_patient(wakeup, now);
     wakeup->wanted = wakeup->wanted && wakeup->topics.count > 0;
     bool elsewhere = wakeup->member != atomic_load(&wakeup->members->at);
-    if (wakeup->state != TL_WATCH_DOWN && (!wakeup->wanted || wakeup->stale || elsewhere)) {
+    bool over = wakeup->stale && !tl__mono_before(now, owes_until(wakeup));
+    if (wakeup->state != TL_WATCH_DOWN && (!wakeup->wanted || over || elsewhere)) {
         close_stream(wakeup);
         wakeup->retry_at = now;
     }
@@ -461,11 +481,12 @@ static tl_mono until(const tl_wakeup *wakeup) {
     const tl_mono at_once = {0};
     if (wakeup->state == TL_WATCH_DOWN)
         return tl__mono_min(wakeup->look_at, wakeup->wanted ? wakeup->retry_at : TL_NEVER);
-    if (wakeup->more || wakeup->topics.count == 0 || wakeup->stale)
+    if (wakeup->more || wakeup->topics.count == 0)
         return at_once;
     if (wakeup->state == TL_WATCH_OPENING)
         return tl__mono_min(wakeup->by, tl__stream_until(&wakeup->stream));
-    return wakeup->state == TL_WATCH_UP ? wakeup->look_at : wakeup->by;
+    return tl__mono_min(wakeup->state == TL_WATCH_UP ? wakeup->look_at : wakeup->by,
+                        wakeup->stale ? owes_until(wakeup) : TL_NEVER);
 }
 
 const tl_wakeup_row tl__wakeup_watches = {

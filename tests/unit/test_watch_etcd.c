@@ -270,8 +270,9 @@ TEST(those_that_have_been_told_go_on_from_there_on_the_next_stream) {
 TEST(one_that_was_not_told_yet_is_asked_for_from_now_on_again) {
     listen_to(TOPIC);
     expect_stream(CREATE(FIRST, "0", "1"));
+    message("{\"error\":{\"grpc_code\":14,\"message\":\"no leader\"}}");
     listen_to(OTHER);
-    peer_expect_end(&w.peer);
+    pass_ms(5000);
     expect_stream(CREATE(SECOND, "0", "1") CREATE(FIRST, "0", "2"));
     message(CREATED("2", "6"));
     assert_told(1, 1);
@@ -299,6 +300,111 @@ TEST(another_that_listens_to_the_same_looks) {
     assert_told(2, 1);
 }
 
+/* ---- when a stream is replaced ------------------------------------------------------------------- */
+
+#define EACH_MS 10
+
+/* The stream asks for so many keys. */
+static void await_creates(size_t count) {
+    char body[4096];
+    size_t creates = 0;
+    tl_mono began = tl__mono_now();
+    for (char before = 0; creates < count; peer_turn(&w.peer, began)) {
+        ssize_t n = recv(w.peer.stream, body, sizeof body, 0);
+        for (ssize_t i = 0; i < n; before = body[i++])
+            creates += body[i] == '\n' && before == '}';
+    }
+    assert_int_equal(creates, count);
+    peer_expect_silence(&w.peer);
+}
+
+/* One more is listened to every EACH_MS, and the stream stays as it is. Returns how many. */
+static unsigned crowd_in(int64_t ms) {
+    static unsigned last;
+    char name[32];
+    unsigned count = 0;
+    for (; ms >= EACH_MS; ms -= EACH_MS, count++) {
+        pass_ms(EACH_MS);
+        (void)snprintf(name, sizeof name, "6 k/%u", last++);
+        listen_to(tl__bytes_of(name));
+        peer_expect_silence(&w.peer);
+        assert_true(tl__mono_before(w.now, tl__wakeup_until(w.wakeup))); /* nobody spins */
+    }
+    return count;
+}
+
+static void assert_replaced(size_t count) {
+    peer_expect_end(&w.peer);
+    peer_accept(&w.peer);
+    await_creates(count);
+    peer_send(&w.peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+}
+
+static void begin_all(unsigned count) {
+    char json[200];
+    for (unsigned id = 1; id <= count; id++) {
+        (void)snprintf(json, sizeof json, CREATED("%u", "6"), id);
+        message(json);
+    }
+}
+
+/* TOPIC is armed, and goes on in a stream that is to begin OTHER. */
+static void go_on_with_other(void) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    message(CREATED("1", "5"));
+    listen_to(OTHER);
+    peer_expect_end(&w.peer);
+    expect_stream(CREATE(SECOND, "0", "1") CREATE(FIRST, "6", "2"));
+}
+
+TEST(new_ones_wait_until_a_stream_has_begun) {
+    listen_to(TOPIC);
+    expect_stream(CREATE(FIRST, "0", "1"));
+    unsigned more = crowd_in(1000);
+    assert_told(0, 0);
+    message(CREATED("1", "5"));
+    assert_told(1, 0);
+    assert_replaced(1 + more);
+    begin_all(1 + more);
+    assert_int_equal(w.armed, 1 + more);
+}
+
+TEST(new_ones_wait_until_an_old_one_was_told_what_came_meanwhile) {
+    go_on_with_other();
+    unsigned more = crowd_in(1000);
+    message(CREATED("1", "6"));
+    message(CREATED("2", "6"));
+    assert_told(2, 0);
+    more += crowd_in(TL_WATCH_CATCH_UP_MS / 2);
+    assert_told(2, 0);
+    message("{\"result\":{\"header\":{\"revision\":\"8\"},\"watch_id\":\"2\",\"events\":[{\"type\":"
+            "\"DELETE\"}]}}");
+    assert_told(2, 1);
+    assert_string_equal(w.topic, "5 k/1f");
+    assert_replaced(2 + more);
+}
+
+TEST(new_ones_wait_no_longer_than_a_stream_takes_to_catch_up) {
+    go_on_with_other();
+    message(CREATED("1", "6"));
+    message(CREATED("2", "6"));
+    unsigned more = crowd_in(TL_WATCH_CATCH_UP_MS - EACH_MS);
+    assert_true(tl__ns_until(w.now, tl__wakeup_until(w.wakeup)) <= EACH_MS * TL_NS_PER_MS);
+    pass_ms(EACH_MS);
+    assert_replaced(2 + more);
+    begin_all(2 + more);
+    assert_int_equal(w.armed, 2 + more);
+}
+
+TEST(new_ones_wait_for_none_that_nobody_listens_to) {
+    go_on_with_other();
+    unsigned more = crowd_in(EACH_MS);
+    tl__wakeup_forget(w.wakeup, TOPIC, w.now);
+    tl__wakeup_forget(w.wakeup, OTHER, w.now);
+    assert_replaced(more);
+}
+
 /* With many the streams follow each other more slowly, and there are never too many. */
 TEST(many_are_bounded) {
     char name[32];
@@ -308,16 +414,7 @@ TEST(many_are_bounded) {
     }
     pass_ms(TL_WATCH_GATHER_MS);
     peer_accept(&w.peer);
-    char body[4096];
-    size_t creates = 0;
-    tl_mono began = tl__mono_now();
-    for (char before = 0; creates < TL_WATCH_SEEN_MAX; peer_turn(&w.peer, began)) {
-        ssize_t n = recv(w.peer.stream, body, sizeof body, 0);
-        for (ssize_t i = 0; i < n; before = body[i++])
-            creates += body[i] == '\n' && before == '}';
-    }
-    assert_int_equal(creates, TL_WATCH_SEEN_MAX);
-    peer_expect_silence(&w.peer);
+    await_creates(TL_WATCH_SEEN_MAX);
     tl__wakeup_forget(w.wakeup, TL_LITERAL("5 k/0"), w.now);
     seen(OTHER, 6);
     peer_send(&w.peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");

@@ -129,6 +129,29 @@ TEST(a_watch_is_a_call_that_goes_on_and_tells_of_deletions) {
     close_world();
 }
 
+/* Otherwise no stream would report anything while new ones come often. */
+TEST(a_stream_that_was_asked_for_is_not_replaced_before_it_has_begun) {
+    char name[32];
+    open_world("");
+    h2_accept(&w.server, &w.first);
+    (void)await_stream(0, sizeof ASKED - 1);
+    for (int i = 0; i < 9; i++) {
+        (void)snprintf(name, sizeof name, "6 k/%df", i);
+        assert_int_equal(tl__wakeup_listen(w.wakeup, tl__bytes_of(name), w.now), TL_OK);
+        w.now = tl__mono_add_ms(w.now, 10);
+        idle();
+    }
+    assert_int_equal(w.armed, 0);
+    begin_saying(0, SIZED(CREATED));
+    assert_int_equal(w.armed, 1);
+    h2_end(&w.server);
+    h2_accept(&w.server, &w.first);
+    (void)await_stream(0, 10 * (sizeof ASKED - 1));
+    begin_saying(0, SIZED(CREATED));
+    assert_int_equal(w.armed, 2);
+    close_world();
+}
+
 TEST(it_logs_in_first) {
     open_world("me");
     h2_accept(&w.server, &w.first);
