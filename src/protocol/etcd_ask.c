@@ -52,8 +52,8 @@ static tl_status first(tl_etcd_ask *asking, const tl_event *event, tl_out *out) 
 /* The number of K's contenders behind the first key. Keys beyond the listed ones count as contenders. */
 static int64_t count_behind(tl_bytes k, const tl_reply *answer) {
     tl_etcd_found f;
-    int64_t n = tl__etcd_count(answer, 0) - 1;
-    for (size_t i = 1; tl__etcd_find_name(answer, 1, i, &f); i++)
+    int64_t n = tl__add_sat(tl__etcd_count(answer, 0), -1);
+    for (size_t i = 1; n > 0 && tl__etcd_find_name(answer, 1, i, &f); i++)
         n -= !tl__etcd_contends(k, &f);
     return n > 0 ? n : 0;
 }

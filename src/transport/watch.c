@@ -106,7 +106,8 @@ static tl_bytes key_of(const tl_topic *topic, int64_t *ret_revision) {
 static int64_t first_of(const tl_topic *topic) {
     int64_t revision;
     (void)key_of(topic, &revision);
-    return 1 + !GUARD(watch_from_next) + (topic->revision > revision ? topic->revision : revision);
+    return tl__add_sat(topic->revision > revision ? topic->revision : revision,
+                       1 + !GUARD(watch_from_next));
 }
 
 /* The watch reports changes after this revision. A waiter that looked before may have missed one, and looks

@@ -22,8 +22,9 @@ static struct {
     tl_status status;
     tl_gateway *gateway;
     tl_server server;
-    bool leaseless; /* as etcd 3.7.0: where values aren't asked for, leases aren't told */
-    char told[200]; /* waiters, or locks that a scan found: each with a ';' */
+    bool leaseless;  /* as etcd 3.7.0: where values aren't asked for, leases aren't told */
+    int64_t counted; /* the number of keys that etcd says; 0: as many as there are */
+    char told[200];  /* waiters, or locks that a scan found: each with a ';' */
 } f;
 
 static int set_up(void **state) {
@@ -74,10 +75,13 @@ typedef struct {
 } found;
 
 static void say_keys(char *to, size_t size, const found *keys, bool values) {
-    size_t n = strlen(to), count = 0;
+    size_t n = strlen(to);
+    long long count = 0;
     for (const found *k = keys; k->name; k++)
         count++;
-    n += (size_t)snprintf(to + n, size - n, "{\"response_range\":{\"count\":\"%zu\",\"kvs\":[",
+    if (f.counted != 0)
+        count = f.counted;
+    n += (size_t)snprintf(to + n, size - n, "{\"response_range\":{\"count\":\"%lld\",\"kvs\":[",
                           count);
     for (const found *k = keys; k->name; k++)
         n += (size_t)snprintf(to + n, size - n,
@@ -174,6 +178,14 @@ TEST(a_contender_is_the_holder_and_others_in_line_are_told_without_keys_that_are
     assert_int_equal(info->remaining_ms, 5000);
     assert_int_equal(info->in_line, 2);
     assert_string_equal(f.told, "1 ;2 you;");
+}
+
+TEST(a_count_that_no_etcd_gives_is_no_number_of_waiters) {
+    f.counted = INT64_MIN;
+    look((const found[]){
+        {"k/" OURS, OWNER, 3, OUR_LEASE}, {"k/db", "data", 4, 0}, {NULL, NULL, 0, 0}});
+    assert_true(f.ask.info.held);
+    assert_int_equal(f.ask.info.in_line, 0);
 }
 
 #define REST_LEASE (INT64_C(0x1abcdefabcdefabc) + (INT64_C(1) << 61))

@@ -162,6 +162,12 @@ TEST(one_more_opens_the_next_stream) {
     expect_stream(CREATE(SECOND, "32", "1") CREATE(FIRST, "31", "2"));
 }
 
+TEST(after_the_last_revision_of_all_there_is_no_next) {
+    seen(TOPIC, INT64_MAX);
+    pass_ms(TL_WATCH_GATHER_MS);
+    expect_stream(CREATE(FIRST, "9223372036854775807", "1"));
+}
+
 /* What came after its revision isn't kept any more: it must be seen anew first. */
 TEST(one_that_was_compacted_away_is_asked_for_when_it_has_been_seen_later) {
     seen(TOPIC, 5);
