@@ -62,6 +62,9 @@ void tl__etcd_see(tl_send *send, tl_bytes key, int64_t most, int64_t more, tl_ou
 /** The result code of an error, and its message in `out`. TL_EUNCERTAIN for all errors but those that prove
  *  that etcd executed nothing. */
 tl_err tl__etcd_refusal(tl_bytes error, tl_out *out);
+/** The same for a transaction that puts a key. grant: the reply to the GRANT before it; NULL: there was none,
+ *  as its lease is older. */
+tl_err tl__etcd_refusal_of_put(tl_bytes error, const tl_reply *grant, tl_out *out);
 
 /** A key in a reply. */
 typedef struct {

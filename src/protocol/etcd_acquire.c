@@ -404,10 +404,13 @@ static tl_status answered(tl_etcd_acquisition *acquisition, const tl_event *even
 /* Handle an error reply to the transaction, which decides. */
 static tl_status refused(tl_etcd_acquisition *acquisition, const tl_event *event, tl_out *out) {
     const tl_reply *answer = &event->replied.reply[event->replied.count - 1];
-    tl_err code = tl__etcd_refusal(answer->text, out);
-    if (event->replied.count > 1 &&
-        event->replied.reply->type == TL_REPLY_ERROR) /* it says why there is no lease */
-        (void)tl__etcd_refusal(event->replied.reply->text, out);
+    const tl_reply *before = event->replied.count > 1 ? event->replied.reply : NULL;
+    tl_err code = acquisition->word == LOOK
+                      ? tl__etcd_refusal(answer->text, out)
+                      : tl__etcd_refusal_of_put(answer->text, acquisition->by_spare ? NULL : before,
+                                                out);
+    if (before && before->type == TL_REPLY_ERROR) /* it says why there is no lease */
+        (void)tl__etcd_refusal(before->text, out);
     if (acquisition->by_spare &&
         code == TL_EUNAVAILABLE) { /* the spare lease may have expired: ask again without it */
         acquisition->spare.lease = 0;

@@ -125,6 +125,12 @@ enum {
     UNKNOWN = 16
 };
 
+static bool is_without_space(tl_bytes error) {
+    tl_bytes message;
+    return tl__etcd_error(error, &message) == EXHAUSTED &&
+           tl__bytes_has(message, "database space exceeded");
+}
+
 tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     tl_bytes message;
     int code = tl__etcd_error(error, &message);
@@ -135,13 +141,20 @@ tl_err tl__etcd_refusal(tl_bytes error, tl_out *out) {
     bool nobody = code == INVALID && tl__bytes_has(message, "user name is empty");
     if (nobody)
         tl__out_message(out, TL_LITERAL("etcd wants a user and a password"));
-    if (GUARD(nospace_is_explained) && code == EXHAUSTED &&
-        tl__bytes_has(message, "database space exceeded"))
+    if (GUARD(nospace_is_explained) && is_without_space(error))
         tl__out_message(
             out,
             TL_LITERAL("etcd has no space left (NOSPACE), and grants and renews no lock: compact "
                        "and defragment it, then disarm the alarm"));
     return code == DENIED || nobody ? TL_EDENIED : code == INVALID ? TL_ESERVER : TL_EUNAVAILABLE;
+}
+
+/* etcd executes the put that crosses its quota, and reports this error all the same. From then on it executes no
+ * put and grants no lease. So only a request that was granted no lease for this reason has certainly put nothing. */
+tl_err tl__etcd_refusal_of_put(tl_bytes error, const tl_reply *grant, tl_out *out) {
+    tl_err code = tl__etcd_refusal(error, out);
+    bool granted = !grant || grant->type != TL_REPLY_ERROR || !is_without_space(grant->text);
+    return is_without_space(error) && granted && GUARD(nospace_may_be_done) ? TL_EUNCERTAIN : code;
 }
 
 static const tl_reply *response_of(const tl_reply *transaction, size_t i) {
@@ -365,9 +378,12 @@ static tl_status send_first(tl_try *trial, const tl_job *job, const tl_event *ev
     return ask(one, job, event, out);
 }
 
-/* The transaction's error decides: if its lease was not granted, the transaction fails, too. */
-static tl_status refused_by(tl_try *attempt, const tl_event *event, tl_bytes error, tl_out *out) {
-    attempt->result.code = tl__etcd_refusal(error, out);
+/* The transaction's error decides: if its lease was not granted, the transaction fails, too. grant: the reply to
+ * the GRANT before it; NULL: it puts no key. */
+static tl_status refused_by(tl_try *attempt, const tl_event *event, tl_bytes error,
+                            const tl_reply *grant, tl_out *out) {
+    attempt->result.code = grant ? tl__etcd_refusal_of_put(error, grant, out)
+                                 : tl__etcd_refusal(error, out);
     attempt->result.maybe = attempt->result.code == TL_EUNCERTAIN;
     attempt->result.harmless = attempt->result.maybe ? TL_NEVER : event->now;
     if (attempt->result.maybe)
@@ -477,7 +493,7 @@ static tl_status answered(tl_try *trial, const tl_job *job, const tl_event *even
         return tl__try_malformed(trial, out);
     const tl_reply *decides = grants ? last(event) : event->replied.reply;
     if (decides->type == TL_REPLY_ERROR)
-        return refused_by(trial, event, decides->text, out);
+        return refused_by(trial, event, decides->text, grants ? event->replied.reply : NULL, out);
     if (decides->type != TL_REPLY_ARRAY || tl__etcd_revision(decides) == 0)
         return tl__try_malformed(trial, out);
     return renews           ? renewed(one, job, event, out)

@@ -112,7 +112,8 @@ size_t tl__etcd_encode_watch_proto(const tl_etcd_watched *watched, size_t count,
 /** Split such an error; returns the code, -1 if it is not one. */
 int tl__etcd_error(tl_bytes error, tl_bytes *ret_message);
 
-/** Was the request certainly not executed? After any other code it may have been, or may still be. */
+/** Was the request certainly not executed? After any other code it may have been, or may still be. For a put see
+ *  also tl__etcd_refusal_of_put(). */
 bool tl__etcd_is_definite(int code);
 
 /** Was it certainly not executed because of its content, so that a request for another of its keys may

@@ -69,7 +69,7 @@ void fake_etcd_reset(fake_etcd *e, int members) {
     e->members = members;
     e->leader = 0;
     e->term = 2;
-    e->tokens = e->tokens_from = e->doubt = e->waits = 0;
+    e->tokens = e->tokens_from = e->doubt = e->waits = e->crossed = 0;
     e->told = 0;
     e->user[0] = '\0';
     for (int i = 0; i < members; i++) {
@@ -780,6 +780,11 @@ int64_t fake_etcd_expire(fake_etcd *e) {
 
 void fake_etcd_set_full(fake_etcd *e, bool full) {
     e->store.full = full;
+    e->store.alarm = false;
+}
+
+uint32_t fake_etcd_crossed(const fake_etcd *e) {
+    return e->crossed;
 }
 
 void fake_etcd_compact(fake_etcd *e) {

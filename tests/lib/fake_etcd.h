@@ -81,8 +81,11 @@ int64_t fake_etcd_expire(fake_etcd *e);
 /** One of so many requests is told an error though it may be executed, by fake_etcd_late; 0: none. */
 void fake_etcd_set_doubt(fake_etcd *e, uint32_t ways);
 void fake_etcd_late(fake_etcd *e);
-/** Its space is used up: nothing is put, no lease is granted. */
+/** Its space is used up: nothing is put, no lease is granted, and all are told so; but the first who asks for it
+ *  may be told so though it was done. */
 void fake_etcd_set_full(fake_etcd *e, bool full);
+/** How often that was the case. */
+uint32_t fake_etcd_crossed(const fake_etcd *e);
 void fake_etcd_compact(fake_etcd *e);
 /** All tokens of logins have run out. */
 void fake_etcd_forget_tokens(fake_etcd *e);

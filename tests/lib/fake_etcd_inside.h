@@ -44,7 +44,7 @@ typedef struct {
     size_t leases, lease_room;
     int64_t revision, compacted;
     etcd_chunk *chunks, *at;
-    bool full;
+    bool full, alarm; /**< no space is left; and it was found out */
 } etcd_store;
 
 /** What is asked for: keys from `key` on, before `end`; without an end, that key alone; with "\0", all from there on. */
@@ -114,7 +114,7 @@ struct fake_etcd {
     int members, leader, term;
     char user[32], password[32];
     uint32_t tokens, tokens_from; /**< those from .. to are valid */
-    uint32_t doubt, waits;
+    uint32_t doubt, waits, crossed;
     struct etcd_entry *entry; /**< what can't be executed yet, in order */
     size_t entries, entry_room;
     fake_etcd_conn *conns;

@@ -237,8 +237,6 @@ static etcd_error check_put(fake_etcd *e, const json_t *put) {
         return (etcd_error){3, "etcdserver: value is provided"};
     if (is_set(put, "ignore_lease") && lease)
         return (etcd_error){3, "etcdserver: lease is provided"};
-    if (s->full)
-        return (etcd_error){8, "etcdserver: mvcc: database space exceeded"};
     if (ignores && !etcd_store_now(s, etcd_bytes(s, put, "key")))
         return (etcd_error){3, "etcdserver: key not found"};
     if (lease && !etcd_store_lease(s, lease))
@@ -377,13 +375,6 @@ static etcd_error do_op(fake_etcd *e, const etcd_request *r, const json_t *op, i
     return error;
 }
 
-static bool has_put(const json_t *ops) {
-    bool any = false;
-    for (size_t i = 0; i < json_array_size(ops); i++)
-        any = any || json_object_get(json_array_get(ops, i), "request_put");
-    return any;
-}
-
 static etcd_error transact(fake_etcd *e, const etcd_request *r) {
     const json_t *compares = json_object_get(r->body, "compare");
     bool succeeded = true;
@@ -400,8 +391,6 @@ static etcd_error transact(fake_etcd *e, const etcd_request *r) {
         error = check_form(s, json_object_get(r->body, "failure"));
     if (error.code)
         return error;
-    if (s->full && (has_put(ops) || has_put(others))) /* whichever is executed */
-        return (etcd_error){8, "etcdserver: mvcc: database space exceeded"};
     error = check_branch(e, ops);
     if (error.code)
         return error;
@@ -428,8 +417,6 @@ static etcd_error transact(fake_etcd *e, const etcd_request *r) {
 static etcd_error grant(fake_etcd *e, const etcd_request *r) {
     etcd_store *s = &e->store;
     etcd_lease lease = {.id = etcd_int(r->body, "ID"), .seconds = etcd_int(r->body, "TTL")};
-    if (s->full)
-        return (etcd_error){8, "etcdserver: mvcc: database space exceeded"};
     if (lease.seconds > TTL_MOST_S)
         return (etcd_error){11, "etcdserver: too large lease TTL"};
     if (etcd_store_lease(s, lease.id))
@@ -549,7 +536,7 @@ static void say_members(fake_etcd *e, const etcd_request *r) {
 
 static void say_alarms(fake_etcd *e, const etcd_request *r) {
     etcd_say(r->to, "{");
-    if (e->store.full)
+    if (e->store.alarm)
         etcd_say(r->to, "\"alarms\":[{\"memberID\":\"1\",\"alarm\":\"NOSPACE\"}]");
     etcd_say(r->to, "}");
 }
@@ -578,7 +565,7 @@ static etcd_error look(fake_etcd *e, const etcd_request *r) {
     return error;
 }
 
-etcd_error etcd_execute(fake_etcd *e, const etcd_request *r) {
+static etcd_error execute(fake_etcd *e, const etcd_request *r) {
     switch (r->kind) {
     case ETCD_RANGE: return look(e, r);
     case ETCD_PUT:
@@ -595,6 +582,32 @@ etcd_error etcd_execute(fake_etcd *e, const etcd_request *r) {
     case ETCD_ALARM: say_alarms(e, r); return fine;
     default: return (etcd_error){5, "Not Found"};
     }
+}
+
+static bool has_put(const json_t *ops) {
+    bool any = false;
+    for (size_t i = 0; i < json_array_size(ops); i++)
+        any = any || json_object_get(json_array_get(ops, i), "request_put");
+    return any;
+}
+
+/* Of a transaction either branch counts, whichever is executed. */
+static bool takes_space(const etcd_request *r) {
+    bool txn = r->kind == ETCD_TXN && (has_put(json_object_get(r->body, "success")) ||
+                                       has_put(json_object_get(r->body, "failure")));
+    return txn || r->kind == ETCD_PUT || r->kind == ETCD_GRANT;
+}
+
+/* Without space the first of these raises the alarm, and may be executed all the same; those after it aren't. */
+etcd_error etcd_execute(fake_etcd *e, const etcd_request *r) {
+    static const etcd_error no_space = {8, "etcdserver: mvcc: database space exceeded"};
+    if (!e->store.full || !takes_space(r))
+        return execute(e, r);
+    bool refused = e->store.alarm || e->calls.choose(e->calls.ctx, 2) == 0;
+    etcd_error error = refused ? no_space : execute(e, r);
+    e->store.alarm = true;
+    e->crossed += !refused && !error.code;
+    return error.code ? error : no_space;
 }
 
 etcd_kind etcd_kind_of(tl_bytes path) {

@@ -51,7 +51,7 @@ void etcd_store_reset(etcd_store *s) {
     s->records = s->names = s->leases = 0;
     s->revision = 1; /* as a new etcd's */
     s->compacted = 0;
-    s->full = false;
+    s->full = s->alarm = false;
 }
 
 void etcd_store_free(etcd_store *s) {

@@ -276,6 +276,7 @@ void sim_etcd_cleaned(sim_world *w, const tl_job *job) {
 
 void sim_etcd_end(sim_world *w) {
     int64_t seconds, most = (sim_config_longest_ms(&w->cfg) + 999) / 1000;
+    w->stats.etcd_crossed += fake_etcd_crossed(w->etcd.e);
     if (w->cfg.rests)
         most += (3 * w->cfg.ttl_ms + 999) / 1000;
     for (size_t i = 0; fake_etcd_lease(w->etcd.e, i, &seconds); i++)

@@ -17,8 +17,9 @@
  * - lags behind the others, for serializable reads and for watches.
  * Elections take one to two seconds. A leader measures leases from their beginning by its own clock, at a rate of its
  * own. `doubt`: errors (codes 2, 4, 14) for requests that may be executed later. `flush`: the history is compacted.
- * `deny`: login tokens expire. `wedge`: a watch stream goes silent. `oom`: the space is used up. `switch`: another
- * leads. All keys of a lock may be deleted by hand. Then there must hold (check_etcd.c):
+ * `deny`: login tokens expire. `wedge`: a watch stream goes silent. `oom`: the space is used up, and
+ * the first request that needs some may be executed, though it is refused. `switch`: another leads. All keys of a
+ * lock may be deleted by hand. Then there must hold (check_etcd.c):
  * - A holder has the key that was created first, and relies on it no longer than any member may keep its lease, by all
  *   clocks.
  * - No two hold, fences increase, LOST comes in time and for a reason, and operations end, as with Redis.

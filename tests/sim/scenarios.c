@@ -178,6 +178,10 @@ static bool doubts_are_cleared(const sim_stats *s) {
     return in_line(s) && s->etcd_doubts > 0 && s->etcd_orphans > 0 && s->cleaned > 0;
 }
 
+static bool last_space_is_cleared(const sim_stats *s) {
+    return in_line(s) && s->etcd_crossed > 0 && s->cleaned > 0;
+}
+
 static bool compacted_is_looked_at(const sim_stats *s) {
     return in_line(s) && s->etcd_compactions > 0 && s->disarmed > 0;
 }
@@ -1149,6 +1153,8 @@ const sim_scenario sim_scenarios[] = {
      ETCD "dead=2 cast=tA0tB0TC0", unled_is_told},
     {"etcd-doubt", "errors of what is executed later: nothing is left behind, nobody is harmed", 1,
      80, ETCD "doubt=60 cast=tA0tB0tC0TA0", doubts_are_cleared},
+    {"etcd-full", "no space is left for a while: what was done with the last of it is undone", 1,
+     80, ETCD "oom=60 cast=tA0tB0tC0TA0", last_space_is_cleared},
     {"etcd-compacted", "the history is compacted between a key and the watch of it", 1, 60,
      ETCD "flush=3 slow=20000 delay-us=5000 cast=tA0tB0tC0tD0", compacted_is_looked_at},
     {"etcd-logins", "tokens of logins run out: who asks logs in again", 1, 40,

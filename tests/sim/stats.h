@@ -199,6 +199,7 @@
     X(etcd_unled, "times that no member led")                                                      \
     X(etcd_pending, "requests that a member could not answer at once")                             \
     X(etcd_timeouts, "of these, told as errors")                                                   \
+    X(etcd_crossed, "puts and leases that were refused for want of space, and were executed")      \
     X(etcd_doubts, "times that errors were told of what may be executed later")                    \
     X(etcd_compactions, "times that the history was compacted")                                    \
     X(etcd_wedges, "times that streams of watches went silent")                                    \

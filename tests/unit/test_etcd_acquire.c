@@ -330,6 +330,38 @@ TEST(a_definite_error_leaves_no_doubt) {
     assert_int_equal(m.result.code, TL_EDENIED);
 }
 
+#define NO_SPACE "!8 etcdserver: mvcc: database space exceeded"
+
+/* etcd has executed the put that crosses its quota, and says so of none. */
+TEST(a_key_that_etcd_may_have_put_with_the_last_of_its_space_is_cleaned_up) {
+    begin(0);
+    int64_t lease = m.lease;
+    answers(GRANTED, NO_SPACE);
+    event(TL_TIMER);
+    event(TL_REPLY);
+    assert_asks("GRANT", "TRY");
+    answers(NO_SPACE, NO_SPACE);
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    detached(TL_EUNCERTAIN);
+    assert_asks("UNDO", "REVOKE");
+    assert_int_equal(arg(1, 1), lease);
+    begin(60000); /* likewise, if the reason why no lease was granted is another */
+    answers("!14", NO_SPACE);
+    event(TL_CANCEL);
+    detached(TL_ECANCELLED);
+    assert_asks("UNDO", "REVOKE");
+}
+
+TEST(an_etcd_that_grants_no_lease_for_want_of_space_has_put_nothing) {
+    begin(0);
+    answers(NO_SPACE, NO_SPACE);
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    assert_int_equal(f.status, TL_END);
+    assert_int_equal(m.result.code, TL_EUNAVAILABLE);
+}
+
 /* As at any other server: also who waits is told at once. */
 TEST(what_will_be_the_same_next_time_is_told_at_once) {
     static const tl_err final[] = {TL_EDENIED, TL_ESERVER,      TL_EINVALID,
@@ -459,6 +491,17 @@ TEST(a_spare_lease_that_is_gone_is_replaced_at_once) {
 TEST(a_spare_lease_in_doubt_is_nobodys_any_more_and_not_revoked) {
     begin_with_spare(0, 7000);
     answer(TL_ETCD_TXN, "!14");
+    assert_int_equal(m.spare.lease, 0);
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    detached(TL_EUNCERTAIN);
+    assert_asks("UNDO", NULL);
+}
+
+/* No lease was granted for it: so there is no telling whether the key was put. */
+TEST(a_key_that_etcd_may_have_put_under_a_spare_lease_is_cleaned_up) {
+    begin_with_spare(0, 7000);
+    answer(TL_ETCD_TXN, NO_SPACE);
     assert_int_equal(m.spare.lease, 0);
     later_ms(ATTEMPT_MS);
     event(TL_TIMER);
@@ -901,12 +944,10 @@ TEST(a_renewal_that_is_refused_says_why) {
     static const struct {
         const char *grant, *keep, *words;
     } cases[] = {
-        {"!8 etcdserver: mvcc: database space exceeded",
-         "!8 etcdserver: mvcc: database space exceeded",
+        {NO_SPACE, NO_SPACE,
          "etcd has no space left (NOSPACE), and grants and renews no lock: compact and defragment "
          "it, then disarm the alarm"},
-        {GRANTED, "!8 etcdserver: mvcc: database space exceeded",
-         "etcd has no space left (NOSPACE)"},
+        {GRANTED, NO_SPACE, "etcd has no space left (NOSPACE)"},
         {GRANTED, "!8 etcdserver: too many requests", "too many requests"},
         {GRANTED, "!7 etcdserver: permission denied", "permission denied"},
         {"!14 etcdserver: no leader", "!14 etcdserver: no leader", "no leader"},
@@ -1193,12 +1234,34 @@ TEST(a_rest_that_finds_no_key_of_its_own_says_whose_the_lock_is) {
     answers(GRANTED, transaction(false, 6, NULL, NULL));
     assert_int_equal(s.result.code, TL_EEXPIRED);
     rest(0);
-    answers("!8 etcdserver: mvcc: database space exceeded",
-            "!8 etcdserver: mvcc: database space exceeded");
+    answers(NO_SPACE, NO_SPACE);
     assert_int_equal(f.status, TL_GO);
     rest(0);
     answer(TL_ETCD_GRANT, GRANTED); /* malformed */
     assert_int_equal(s.result.code, TL_ESERVER);
+}
+
+static void assert_ends_uncertain(void) {
+    answers(GRANTED, NO_SPACE);
+    event(TL_TIMER);
+    answers(NO_SPACE, NO_SPACE);
+    assert_int_equal(f.status, TL_GO);
+    later_ms(ATTEMPT_MS);
+    event(TL_TIMER);
+    assert_int_equal(s.result.code, TL_EUNCERTAIN);
+}
+
+/* With the last of its space, though it reports that there is none. */
+TEST(a_rest_or_an_extension_that_etcd_may_have_executed_is_uncertain) {
+    rest(0);
+    assert_ends_uncertain();
+    assert_int_equal(f.status, TL_DETACH);
+    job = held_job();
+    tl__settle_init(&s, &job, TL_RENEW, tl__mono_add_ms(f.now, 11000), 1);
+    event(TL_START);
+    assert_asks("GRANT", "KEEP");
+    assert_ends_uncertain();
+    assert_int_equal(f.status, TL_END);
 }
 
 /* The end has come while it was asked again: what rests still does so for the rest of a second. */
