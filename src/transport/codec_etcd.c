@@ -125,9 +125,39 @@ static tl_err begin(tl_conn *conn) {
     return login->size <= sizeof login->bytes ? TL_OK : TL_EINVALID;
 }
 
+/* A server's error may repeat the request, which has a password: so of its text only what etcd is known to say, or
+ * we ourselves, gets into the message. */
+static void write_refusal(char *to, size_t size, int code, tl_bytes message) {
+    static const char *const known[] = {"authentication failed, invalid user ID or password",
+                                        "invalid auth token",
+                                        "revision of auth store is old",
+                                        "revision in header is old",
+                                        "user name is empty",
+                                        "permission denied",
+                                        "too many requests",
+                                        "request timed out",
+                                        "no leader",
+                                        "leader changed",
+                                        "server stopped",
+                                        "not supported for learner",
+                                        "database space exceeded",
+                                        "the server has ended the call"};
+    tl_bytes rest = tl__bytes_after(message, "HTTP status ");
+    int64_t status;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (tl__bytes_has(message, known[i])) {
+            (void)snprintf(to, size, "login: %s", known[i]);
+            return;
+        }
+    if (code < 0 && rest.n == 3 && tl__bytes_to_int(rest, &status))
+        (void)snprintf(to, size, "login: HTTP status %d", (int)status);
+    else
+        (void)snprintf(to, size, "login: refused (code %d)", code);
+}
+
 tl_login_outcome tl__etcd_on_login(tl_conn *conn, const tl_reply *reply, tl_mono received) {
     tl_bytes message;
-    char shown[160], problem[sizeof shown + 8];
+    char problem[160];
     (void)received;
     if (reply->type == TL_REPLY_STRING && tl__members_keep_token(&conn->via.token, reply->text))
         return TL_LOGIN_DONE;
@@ -138,8 +168,10 @@ tl_login_outcome tl__etcd_on_login(tl_conn *conn, const tl_reply *reply, tl_mono
         return TL_LOGIN_DONE; /* then no login is needed */
     /* Users changed while the login was checked. */
     bool passes = tl__etcd_is_login_outdated(message);
-    tl__bytes_print(shown, sizeof shown, message);
-    (void)snprintf(problem, sizeof problem, "login: %s", shown);
+    if (GUARD(secret_is_not_quoted))
+        write_refusal(problem, sizeof problem, code, message);
+    else
+        tl__bytes_print(problem, sizeof problem, message);
     return tl__login_fail(
         conn->login, tl__etcd_is_definite(code) && !passes ? TL_EDENIED : TL_EUNAVAILABLE, problem);
 }

@@ -139,17 +139,40 @@ TEST(an_http_server_that_is_no_etcd_is_told_as_such) {
     }
 }
 
-TEST(a_refused_login_is_told_and_one_that_etcd_asks_for_no_token_goes_on) {
+static void assert_login_told(int status, const char *reply, tl_err why, const char *end) {
     etcd_world e;
     open_world(&e, "me");
     say_revoke(&e, 42);
     peer_accept(&e.world.peer);
     expect_login(&e.world.peer);
-    answer(&e.world.peer, 400, "{\"message\":\"authentication failed\",\"code\":3}");
+    answer(&e.world.peer, status, reply);
     await_seen(&e, &e.world.peer, 1);
-    assert_int_equal(e.world.log[0].why, TL_EDENIED);
-    assert_non_null(strstr(e.world.log[0].text, "login: authentication failed"));
+    const char *text = e.world.log[0].text, *login = strstr(text, "login: ");
+    assert_int_equal(e.world.log[0].why, why);
+    assert_non_null(login);
+    assert_string_equal(login, end);
     close_world(&e);
+}
+
+/* It may repeat what it was asked, with the password. */
+TEST(of_what_a_server_says_of_a_login_only_what_etcd_may_say_is_told) {
+    assert_login_told(400,
+                      "{\"message\":\"cannot parse {\\\"password\\\":\\\"secret\\\"}\",\"code\":3}",
+                      TL_EDENIED, "login: refused (code 3)");
+    assert_login_told(
+        400,
+        "{\"message\":\"etcdserver: authentication failed, invalid user ID or password: "
+        "secret\",\"code\":3}",
+        TL_EDENIED, "login: authentication failed, invalid user ID or password");
+    assert_login_told(503, "{\"message\":\"etcdserver: no leader\",\"code\":14}", TL_EUNAVAILABLE,
+                      "login: no leader");
+    assert_login_told(503, "secret", TL_EUNAVAILABLE, "login: HTTP status 503");
+    assert_login_told(500, "{\"error\":\"HTTP status 500 secret\"}", TL_EUNAVAILABLE,
+                      "login: refused (code -1)");
+}
+
+TEST(a_login_for_which_etcd_asks_for_no_token_goes_on) {
+    etcd_world e;
     open_world(&e, "me");
     say_revoke(&e, 42);
     peer_accept(&e.world.peer);

@@ -184,7 +184,7 @@ TEST(a_refused_login_is_told) {
     say_revoke(&g, 42);
     h2_accept(&g.server, &g.world.peer);
     (void)h2_await(&g.server, 0);
-    h2_refuse(&g.server, 0, 3, "authentication failed, %69nvalid");
+    h2_refuse(&g.server, 0, 3, "etcdserver: authentication failed, %69nvalid user ID or password");
     await_seen(&g, 1);
     assert_int_equal(g.world.log[0].why, TL_EDENIED);
     assert_false(g.world.log[0].maybe_sent);
