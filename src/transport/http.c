@@ -51,7 +51,7 @@ static void empty(tl_http_buffer *buffer) {
 void tl__http_reset(tl_http *http) {
     empty(&http->in);
     empty(&http->body);
-    http->at = http->given = http->left = 0;
+    http->at = http->given = http->looked = http->left = 0;
     http->state = TL_HTTP_HEAD;
     http->status = 0;
     http->closes = false;
@@ -172,7 +172,7 @@ static bool read_head(tl_http *http) {
     if (http->status < 200) /* an interim response: the real one follows */
         return true;
     empty(&http->body);
-    http->given = 0;
+    http->given = http->looked = 0;
     bool none = http->status == 204 || http->status == 304;
     if (f.chunked && f.length >= 0)
         return fails(http, "both a length and chunks");
@@ -271,6 +271,14 @@ int tl__http_next(tl_http *http, tl_bytes *ret_body) {
     return 1;
 }
 
+/* The end of the next line of the body; NULL: it hasn't arrived. Each byte is looked at once. */
+static const char *line_end(tl_http *http) {
+    size_t from = http->given + http->looked;
+    const char *end = memchr(at(&http->body, from), '\n', http->body.n - from);
+    http->looked = end ? 0 : http->body.n - http->given;
+    return end;
+}
+
 /* Complete lines are returned before a problem behind them is reported. */
 int tl__http_line(tl_http *http, tl_bytes *ret_line) {
     if (http->given > KEEP_MAX / 2 || (http->given > 0 && http->given == http->body.n)) {
@@ -281,11 +289,12 @@ int tl__http_line(tl_http *http, tl_bytes *ret_line) {
     while (true) {
         const char *from = at(&http->body, http->given);
         size_t n = http->body.n - http->given;
-        const char *end = http->state != TL_HTTP_HEAD ? memchr(from, '\n', n) : NULL;
+        const char *end = http->state != TL_HTTP_HEAD ? line_end(http) : NULL;
         bool rest = !end && http->state == TL_HTTP_WHOLE && !http->problem;
         if (end || rest) {
             *ret_line = tl__bytes(from, end ? (size_t)(end - from) : n);
             http->given += ret_line->n + (end != NULL);
+            http->looked = 0;
             return rest && n == 0 ? 2 : 1;
         }
         size_t before = http->body.n;

@@ -25,6 +25,7 @@ typedef struct {
     tl_http_buffer in;   /* not parsed yet, from `at` on */
     tl_http_buffer body; /* of the present response; from `given` on not returned as a line yet */
     size_t at, given;
+    size_t looked; /* so many bytes from `given` on have no line end */
     enum {
         TL_HTTP_HEAD,
         TL_HTTP_BODY,

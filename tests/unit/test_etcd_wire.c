@@ -273,6 +273,39 @@ TEST(a_stream_is_given_line_by_line) {
     tl__http_free(&http);
 }
 
+static int feed_chunk(tl_http *http, const char *bytes, tl_bytes *ret_line) {
+    char chunk[64];
+    int n = snprintf(chunk, sizeof chunk, "%zx\r\n%s\r\n", strlen(bytes), bytes);
+    tl__http_feed(http, chunk, (size_t)n);
+    return tl__http_line(http, ret_line);
+}
+
+/* A line end that is put where it has looked already isn't seen. Otherwise the time that a long line takes, in many
+ * chunks, would rise with the square of its length. */
+TEST(each_byte_of_a_stream_is_looked_at_once) {
+    static const char head[] = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    tl_http http = {0};
+    tl_bytes line;
+    tl__http_feed(&http, head, sizeof head - 1);
+    assert_int_equal(feed_chunk(&http, "first\nabc", &line), 1);
+    assert_int_equal(tl__http_line(&http, &line), 0);
+    char *seen = http.body.bytes + http.body.n - 2;
+    *seen = '\n';
+    assert_int_equal(feed_chunk(&http, "d", &line), 0);
+    assert_int_equal(tl__http_line(&http, &line), 0);
+    http.body.bytes[http.body.n - 3] = 'b';
+    assert_int_equal(feed_chunk(&http, "e\nf\n\ng", &line), 1);
+    assert_true(tl__bytes_eq(line, TL_LITERAL("abcde")));
+    assert_int_equal(tl__http_line(&http, &line), 1);
+    assert_true(tl__bytes_eq(line, TL_LITERAL("f")));
+    assert_int_equal(tl__http_line(&http, &line), 1);
+    assert_int_equal(line.n, 0);
+    assert_int_equal(tl__http_line(&http, &line), 0);
+    assert_int_equal(feed_chunk(&http, "\n", &line), 1);
+    assert_true(tl__bytes_eq(line, TL_LITERAL("g")));
+    tl__http_free(&http);
+}
+
 #if TL_HAVE_JSON
 
 static tl_gateway *gateway;
