@@ -412,11 +412,24 @@ static bool is_of_common_name(int status, tl_bytes body) {
     return status == 400 && tl__bytes_has(body, "CommonName");
 }
 
+/* The tree of jansson takes up to 220 bytes for each two of these, so 115 MiB at most. In the largest replies, lists
+ * of keys, there is one in 16 bytes, six for each key: none of 16 MiB has as many. */
+#define MARKS_MAX ((size_t)1 << 20)
+
+static bool is_too_large(tl_bytes body) {
+    size_t marks = 0;
+    for (size_t i = 0; i < body.n; i++)
+        marks += body.p[i] == '{' || body.p[i] == '[' || body.p[i] == ',';
+    return marks > MARKS_MAX;
+}
+
 int tl__gateway_read(tl_gateway *gateway, tl_etcd_kind kind, int status, tl_bytes body,
                      tl_reply *ret) {
     json_error_t error;
     if (kind == TL_ETCD_NONE || (size_t)kind >= sizeof readers / sizeof *readers)
         return fail(gateway, "a reply to no request");
+    if (is_too_large(body))
+        return fail(gateway, TL_REPLY_ROOM_FULL);
     json_t *root = body.n ? json_loadb(body.p, body.n, JSON_ALLOW_NUL, &error) : NULL;
     if (body.n && !root && json_error_code(&error) == json_error_out_of_memory)
         return fail(gateway, tl__http_no_memory);

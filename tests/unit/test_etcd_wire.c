@@ -456,6 +456,22 @@ TEST(what_is_malformed_is_refused_whole) {
     }
 }
 
+/* Its tree would take many times as much memory. */
+TEST(what_has_too_many_values_is_refused_unread) {
+    size_t n = 9 << 20;
+    char *many = malloc(n);
+    tl_reply reply;
+    assert_non_null(many);
+    for (size_t i = 0; i < n; i++)
+        many[i] = "{},"[i % 3];
+    many[0] = '[';
+    tl_gateway *by = tl__gateway_new((tl_bytes){0});
+    assert_int_equal(tl__gateway_read(by, TL_ETCD_RANGE, 200, tl__bytes(many, n), &reply), -1);
+    assert_non_null(strstr(tl__gateway_problem(by), "takes more than 64 MiB"));
+    tl__gateway_free(by);
+    free(many);
+}
+
 TEST(a_deletion_is_told_and_a_compaction) {
     tl_reply r = read_as(TL_ETCD_WATCH, 200,
                          "{\"result\":{" HEADER
