@@ -40,10 +40,22 @@ static tl_err check(tl_bytes pattern, tl_bytes name, tl_error *err) {
     return TL_OK;
 }
 
-/* Adds a namespace, whose texts go to `room`. */
+static bool is_named(const tl_namespaces *all, tl_bytes name) {
+    for (unsigned i = 0; i < all->count; i++)
+        if (tl__bytes_eq(all->at[i].name, name))
+            return true;
+    return false;
+}
+
+/* Adds a namespace, whose texts go to `room`. The register has one record of a client, with one
+ * pattern. */
 static tl_err add(tl_namespaces *all, tl_bytes pattern, tl_bytes name, char **room, tl_error *err) {
     if (check(pattern, name, err))
         return TL_EINVALID;
+    if (is_named(all, name))
+        return tl__fail(err, TL_EINVALID, 0,
+                        "namespaces: '%.*s' is named twice; a namespace has one pattern",
+                        (int)name.n, name.p);
     if (all->count == TL_NAMESPACES_MAX)
         return tl__fail(err, TL_EINVALID, 0, "namespaces: more than %d", TL_NAMESPACES_MAX);
     tl_namespace *ns = &all->at[all->count];

@@ -102,9 +102,9 @@ typedef struct tl_legacy_options {
      *  */
     const char *dialect;
     /** The namespace whose phase counts for a name (TL_AUTO): "cron:*=cron,jobs:*=default". The
-     *  first pattern that fits counts, four at most; other names are refused. A pattern should be
-     *  that of the register, which `tidelock migrate` looks at; "default" alone is for all names
-     *  ["default"]. */
+     *  first pattern that fits counts, four at most; other names are refused. Each namespace is
+     *  named once. Its pattern should be that of the register, which `tidelock migrate` looks at;
+     *  "default" alone is for all names ["default"]. */
     const char *namespaces;
     /** How long a client may use a phase that it has read, at most (TL_AUTO); the register can say
      *  less [30000]. */

@@ -79,3 +79,4 @@ done
 expect 64 "$tidelock" run --protocol auto --clock-guard maybe job -- true
 expect 64 "$tidelock" run --protocol bridge --namespace x job -- true
 expect 64 "$tidelock" run --protocol auto --namespace 'a b' job -- true
+expect_line 64 "'x' is named twice" "$tidelock" run --protocol auto --namespace 'cron:*=x,jobs:*=x' jobs:1 -- true

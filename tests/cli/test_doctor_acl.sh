@@ -157,6 +157,7 @@ if [[ ${COMPAT:-1} != 0 ]]; then
     expect 0 "$tidelock" run --protocol auto --namespace 'jobs:*=cron' jobs:1 -- true
     nothing_refused
     expect_line 64 'NAME or PATTERN=NAME' "$tidelock" doctor --protocol auto --namespace 'jobs:*=a b' --acl locker 'jobs:*'
+    expect_line 64 'named twice' "$tidelock" doctor --protocol auto --namespace 'a:*=pay,cron,jobs:*=pay' --acl locker 'jobs:*'
     make_user 'jobs:*' --protocol timestamp --strict
     use_locks --protocol timestamp --strict
     nothing_refused

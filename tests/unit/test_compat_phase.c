@@ -129,6 +129,16 @@ TEST(what_is_no_name_is_refused) {
     free(open_names(TL_LEGACY_OPTIONS(.namespaces = longer, .phase_lease_ms = 3600000)));
 }
 
+/* The client's record in the register has one pattern. */
+TEST(a_namespace_that_is_named_twice_is_refused) {
+    refused(TL_LEGACY_OPTIONS(.namespaces = "cron:*=default,jobs:*=default"),
+            "'default' is named twice");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "cron:*=a,jobs:*=default,default"),
+            "'default' is named twice");
+    refused(TL_LEGACY_OPTIONS(.namespaces = "a,b,c,d,a"), "'a' is named twice");
+    free(open_names(TL_LEGACY_OPTIONS(.namespaces = "jobs:*=cron,cron:*=jobs,jobs:*=jobs.2")));
+}
+
 /* ---- reading before acting ------------------------------------------------------------------- */
 
 TEST(without_a_lease_the_register_is_read_first) {

@@ -43,6 +43,16 @@ static bool are_names(const char *namespaces) {
     return true;
 }
 
+static bool is_named_twice(const char *namespaces) {
+    tl_bytes pattern, name, other;
+
+    while (tl__glob_choice(&namespaces, &pattern, &name))
+        for (const char *rest = namespaces; tl__glob_choice(&rest, &pattern, &other);)
+            if (tl__bytes_eq(name, other))
+                return true;
+    return false;
+}
+
 static int take(const void *values, doctor_facts *facts) {
     const doctor_legacy_options *options = values;
     const char *spaces = options->namespaces ? options->namespaces : "default";
@@ -57,6 +67,8 @@ static int take(const void *values, doctor_facts *facts) {
                     "doctor: --namespace: NAME or PATTERN=NAME, with commas between; a name: "
                     "1 to %d letters, digits and any of _ . -",
                     MIGRATE_NAME_MAX);
+    if (options->namespaces && is_named_twice(options->namespaces))
+        return fail(STATUS_USAGE, "doctor: --namespace: a namespace is named twice");
     facts->protocol = options->protocol;
     facts->strict = options->strict;
     facts->namespaces = options->namespaces;
