@@ -1,7 +1,8 @@
 /*
  * The interface of the Java class DistributeLockUtil, on the public header alone: a table of one
  * process's holds, by key. Must never release for one thread a lock that another thread acquired,
- * except by tl_dlu_release_any. Must never hold its mutex while it waits for the server.
+ * except by tl_dlu_release_any. Must never hold its mutex while it waits for the server. A hold that
+ * has expired stays for a while, also beside the next one of its key: its release says what happened.
  */
 #include "distribute_lock_util.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BUCKETS_LEAST 16
@@ -19,14 +21,15 @@
 #define KEY_SHOWN 64      /* bytes of a key in a message */
 
 typedef struct hold {
-    struct hold *next; /* of the same bucket */
+    struct hold
+        *next; /* of the same bucket; of one key the latest is first, and others have expired */
     tl_lock *lock;
     uint64_t thread; /* number from this_thread() */
     uint64_t hash;
+    int64_t forget_ms; /* by now_ms(): remembered until then at least */
+    bool replaced;     /* the key was locked again before this hold was released */
     char key[];
 } hold;
-
-#define ANY_THREAD 0
 
 struct tl_dlu {
     tl_client *client;
@@ -53,11 +56,18 @@ static tl_err fail(tl_error *err, tl_err code, const char *what, const char *key
 /* A number that no other thread of this process ever has. System thread IDs don't suffice: a later
  * thread may get the ID of one that ended, and could then release that thread's lock. */
 static uint64_t this_thread(void) {
-    static _Atomic uint64_t threads = ANY_THREAD;
+    static _Atomic uint64_t threads;
     static _Thread_local uint64_t mine;
     if (mine == 0)
         mine = atomic_fetch_add(&threads, 1) + 1;
     return mine;
+}
+
+/* For how long a hold is remembered after its end. No lock depends on this clock. */
+static int64_t now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 /* ---- the table: with the mutex held ------------------------------------------------------------ */
@@ -69,12 +79,16 @@ static uint64_t hash_of(const char *key) {
     return h;
 }
 
-/* The address of the pointer to the key's hold; that pointer is NULL if there is none. */
-static hold **find(tl_dlu *dlu, const char *key, uint64_t hash) {
-    hold **at = &dlu->bucket[hash % dlu->buckets];
+/* The address of the pointer to the key's next hold from `at` on; that pointer is NULL if there is none. */
+static hold **next_of(hold **at, const char *key, uint64_t hash) {
     while (*at && ((*at)->hash != hash || strcmp((*at)->key, key) != 0))
         at = &(*at)->next;
     return at;
+}
+
+/* The same for the key's latest hold. */
+static hold **find(tl_dlu *dlu, const char *key, uint64_t hash) {
+    return next_of(&dlu->bucket[hash % dlu->buckets], key, hash);
 }
 
 static hold *take_out(tl_dlu *dlu, hold **at) {
@@ -89,36 +103,44 @@ static bool is_over(const hold *held) {
     return tl_lock_remaining_ms(held->lock) == 0;
 }
 
+static bool is_remembered(const hold *held) {
+    return !is_over(held) || now_ms() < held->forget_ms;
+}
+
 static void free_hold(hold *held) {
     if (held)
         tl_lock_free(held->lock);
     free(held);
 }
 
-static void forget_what_is_over(tl_dlu *dlu) {
+static void forget_what_is_old(tl_dlu *dlu) {
     for (size_t i = 0; i < dlu->buckets; i++)
         for (hold **at = &dlu->bucket[i]; *at;)
-            if (is_over(*at))
+            if (!is_remembered(*at))
                 free_hold(take_out(dlu, at));
             else
                 at = &(*at)->next;
 }
 
-/* A table full of live holds grows. Without memory its chains get longer instead. */
+/* A table grows that is full of holds which live or are remembered. Without memory its chains get longer
+ * instead. */
 static void make_room(tl_dlu *dlu) {
     if (dlu->holds < dlu->buckets)
         return;
-    forget_what_is_over(dlu);
+    forget_what_is_old(dlu);
     hold **bigger = dlu->holds <= dlu->buckets / 2 ? NULL
                                                    : calloc(2 * dlu->buckets, sizeof(hold *));
     if (!bigger)
         return;
-    for (size_t i = 0; i < dlu->buckets; i++)
-        for (hold *held = dlu->bucket[i], *next; held; held = next) {
-            next = held->next;
-            held->next = bigger[held->hash % (2 * dlu->buckets)];
-            bigger[held->hash % (2 * dlu->buckets)] = held;
+    for (size_t i = 0; i < dlu->buckets; i++) {
+        hold **end[2] = {&bigger[i], &bigger[i + dlu->buckets]}; /* they keep their order */
+        for (hold *held = dlu->bucket[i]; held; held = held->next) {
+            hold ***to = &end[held->hash % (2 * dlu->buckets) != i];
+            **to = held;
+            *to = &held->next;
         }
+        *end[0] = *end[1] = NULL;
+    }
     free(dlu->bucket);
     dlu->bucket = bigger;
     dlu->buckets *= 2;
@@ -225,23 +247,25 @@ static bool holds_already(tl_dlu *dlu, const char *key) {
     return holds;
 }
 
-/* Stores the hold, in place of an expired one. False: another thread was faster and certainly holds
- * the lock. */
+/* Stores the hold, before an expired one, which is remembered for as long as this one lasts. False:
+ * another thread was faster and certainly holds the lock. */
 static bool put_in(tl_dlu *dlu, hold *held) {
-    hold *old = NULL;
     (void)pthread_mutex_lock(&dlu->mutex);
     make_room(dlu);
-    hold **at = find(dlu, held->key, held->hash);
-    bool free_for_us = !*at || is_over(*at);
+    hold *old = *find(dlu, held->key, held->hash);
+    bool free_for_us = !old || is_over(old);
     if (free_for_us) {
-        if (*at)
-            old = take_out(dlu, at);
+        int64_t now = now_ms(), lasts_ms = tl_lock_remaining_ms(held->lock);
+        if (old && !old->replaced) {
+            old->replaced = true;
+            old->forget_ms = now + lasts_ms;
+        }
+        held->forget_ms = now + 2 * lasts_ms;
         held->next = dlu->bucket[held->hash % dlu->buckets];
         dlu->bucket[held->hash % dlu->buckets] = held;
         dlu->holds++;
     }
     (void)pthread_mutex_unlock(&dlu->mutex);
-    free_hold(old);
     return free_for_us;
 }
 
@@ -281,15 +305,44 @@ bool tl_dlu_lock(tl_dlu *dlu, const char *key, tl_error *err) {
 
 /* ---- releasing --------------------------------------------------------------------------------- */
 
-static tl_err release(tl_dlu *dlu, const char *key, uint64_t thread, tl_error *err) {
-    hold *ours = NULL;
+/* Takes out the latest hold of this thread, and the earlier ones, which it has left behind. */
+static hold *take_mine(tl_dlu *dlu, const char *key) {
+    hold *mine = NULL, **end = &mine;
+    uint64_t hash = hash_of(key);
+    for (hold **at = find(dlu, key, hash); *at; at = next_of(at, key, hash))
+        if ((*at)->thread == this_thread()) {
+            *end = take_out(dlu, at);
+            end = &(*end)->next;
+        } else {
+            at = &(*at)->next;
+        }
+    return mine;
+}
+
+/* Takes out a hold of this thread if there is one, else any. A late release must not end the lock of
+ * the successor: so the earliest hold that is remembered goes first. */
+static hold *take_any(tl_dlu *dlu, const char *key) {
+    hold **best = NULL;
+    int best_rank = -1;
+    uint64_t hash = hash_of(key);
+    for (hold **at = find(dlu, key, hash); *at; at = next_of(&(*at)->next, key, hash)) {
+        bool remembered = is_remembered(*at);
+        int rank = 2 * ((*at)->thread == this_thread()) + remembered;
+        if (rank > best_rank || (rank == best_rank && remembered)) {
+            best = at;
+            best_rank = rank;
+        }
+    }
+    return best ? take_out(dlu, best) : NULL;
+}
+
+static tl_err release(tl_dlu *dlu, const char *key, hold *take(tl_dlu *, const char *),
+                      tl_error *err) {
     if (!is_here(dlu))
         return fail(err, TL_EINVALID, "release", key, "the handle belongs to the parent process");
     (void)pthread_mutex_lock(&dlu->mutex);
-    hold **at = find(dlu, key, hash_of(key));
-    bool held = *at != NULL;
-    if (held && (thread == ANY_THREAD || (*at)->thread == thread))
-        ours = take_out(dlu, at);
+    hold *ours = take(dlu, key);
+    bool held = *find(dlu, key, hash_of(key)) != NULL;
     (void)pthread_mutex_unlock(&dlu->mutex);
     if (!ours)
         return fail(err, TL_EINVALID, "release", key,
@@ -298,16 +351,19 @@ static tl_err release(tl_dlu *dlu, const char *key, uint64_t thread, tl_error *e
     tl_err code = tl_lock_release(ours->lock, err);
     if (code == TL_OK && over) /* without scripts an expired lock isn't looked up */
         code = fail(err, TL_EEXPIRED, "release", key, "it had expired");
-    free_hold(ours);
+    for (hold *next; ours; ours = next) {
+        next = ours->next;
+        free_hold(ours);
+    }
     return code;
 }
 
 tl_err tl_dlu_release(tl_dlu *dlu, const char *key, tl_error *err) {
-    return release(dlu, key, this_thread(), err);
+    return release(dlu, key, take_mine, err);
 }
 
 tl_err tl_dlu_release_any(tl_dlu *dlu, const char *key, tl_error *err) {
-    return release(dlu, key, ANY_THREAD, err);
+    return release(dlu, key, take_any, err);
 }
 
 int64_t tl_dlu_remaining_ms(tl_dlu *dlu, const char *key) {

@@ -20,7 +20,8 @@
  * Threads. Any thread may use a handle. A handle records each hold separately, where the Java class
  * has one flag for all keys. A hold belongs to its thread: tl_dlu_release by another thread changes
  * nothing. So a `release` in a clean-up path, after a lock() that returned false, is harmless. If
- * one thread acquires a lock and another releases it, use tl_dlu_release_any.
+ * one thread acquires a lock and another releases it, use tl_dlu_release_any; see there what it
+ * can't know.
  *
  * A lock is not renewed: it ends 60 s after the acquire, released or not. So a forgotten lock
  * blocks others no longer than one of the Java class. The holder may rely on less, because clocks
@@ -103,7 +104,9 @@ bool tl_dlu_lock_wait(tl_dlu *dlu, const char *key, int64_t wait_ms, tl_error *e
  * release. Blocks at most attempt_ms.
  *
  * TL_OK            it was ours until now
- * TL_EINVALID      this thread doesn't hold it, or the handle has forgotten a hold that expired
+ * TL_EINVALID      this thread doesn't hold it, or its hold expired so long ago that it was
+ *                  forgotten: with the defaults at least 46.9 s, since it expired or since this
+ *                  handle locked the key again
  * TL_EEXPIRED      it expired or was deleted, and no other holder is known
  * TL_ETAKEN        it had expired, or a client whose clock is off overwrote it; another holds it
  * TL_EUNCERTAIN    no reply in time; it is tried again in the background, and the lock expires
@@ -111,7 +114,18 @@ bool tl_dlu_lock_wait(tl_dlu *dlu, const char *key, int64_t wait_ms, tl_error *e
  */
 tl_err tl_dlu_release(tl_dlu *dlu, const char *key, tl_error *err);
 
-/** As tl_dlu_release, for a lock that any thread of this process has locked. */
+/**
+ * As tl_dlu_release, for a lock that any thread of this handle has locked. If the calling thread
+ * has locked the key itself, that lock is meant. Else the handle can't know which one is: where a
+ * lock has expired without a release and this handle has locked the key again, this ends the
+ * expired one first, with TL_ETAKEN or TL_EEXPIRED, and the next call ends the later one. So a late
+ * release leaves the successor's lock. But:
+ *
+ * - If the expired lock is never released, the later one stays locked until it expires.
+ * - The expired one counts for no longer than the lock lasts that came after it. A release that is
+ *   later than that ends the lock of another thread, which may still work: stop when
+ *   tl_dlu_remaining_ms is 0, or use tl_dlu_release.
+ */
 tl_err tl_dlu_release_any(tl_dlu *dlu, const char *key, tl_error *err);
 
 /** Milliseconds for which this thread certainly holds the key; 0 when it doesn't. A lock of another

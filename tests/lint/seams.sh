@@ -33,7 +33,7 @@ local   | src/transport/local/local_dir    | open openat mkdir renameat stat fst
 local   | src/transport/local/local_dir    | geteuid socket bind getsockopt
 local   | src/transport/local/local        | openat flock socket connect send recv poll close
 and a program of the public header alone, which has threads and a process of its own
-shim    | compat/distribute_lock_util      | pthread_mutex_* getpid tls_get_addr
+shim    | compat/distribute_lock_util      | pthread_mutex_* getpid tls_get_addr clock_gettime
 shim    | compat/distribute_lock_util src/simple | pthread_register_cancel pthread_unregister_cancel pthread_unwind_next sigsetjmp
 
 memory, which the rooms of step machines do without
