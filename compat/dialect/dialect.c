@@ -14,6 +14,7 @@
 #define LIKELY_FROM_MS INT64_C(1000000000000) /* 2001-09-09 */
 
 #define PLUS_S 1000
+#define EARLY_S 1000
 
 static const tl_dialect table[] = {
     {.name = "java", .seen_in = "DistributeLockUtil", .unit = TL_UNIT_MS},
@@ -46,7 +47,8 @@ static const tl_dialect table[] = {
      .seen_in = "redis-py up to 2.9",
      .unit = TL_UNIT_REAL,
      .decimals = 6,
-     .whole_readers = true, /* readers before 2.8; later ones use time() with its fraction */
+     .whole_readers = true, /* int(time()) before 2.8, also to write; time() from then on */
+     .early_ms = EARLY_S,
      .eternal = {"2147483649.0"}},
     {.name = "py-float-1",
      .seen_in = "Chris Lamb's recipe and its copies, retools",
@@ -71,7 +73,10 @@ static const tl_dialect table[] = {
      .shape = TL_SHAPE_NUMBER_ID,
      .separator = '-',
      .plus_ms = PLUS_S},
-    {.name = "php-s", .seen_in = "copies in PHP services", .unit = TL_UNIT_S},
+    {.name = "php-s",
+     .seen_in = "copies in PHP services",
+     .unit = TL_UNIT_S,
+     .early_ms = EARLY_S}, /* time() writes, microtime(true) may read */
     {.name = "c-lua",
      .seen_in = "hiredis-locker",
      .unit = TL_UNIT_REAL,

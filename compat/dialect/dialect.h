@@ -36,6 +36,9 @@ typedef struct tl_dialect {
     bool at_equal;          /**< expired when stored <= now; else when stored < now */
     bool waiters_overwrite; /**< each poll of a waiter leaves its own stamp */
     bool whole_readers;     /**< REAL: some readers use whole seconds, rounded down */
+    /** Some writers round down what other readers don't: a stamp ends up to so much before its writer's
+     *  clock plus its lifetime. Where all readers round as the writers do, or plus_ms covers it: 0. */
+    int16_t early_ms;
     const char *eternal[2]; /**< texts that mean: never expires */
 } tl_dialect;
 

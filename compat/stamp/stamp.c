@@ -29,6 +29,10 @@ int64_t tl__stamp_late_ms(const tl_rules *rules) {
                                                                     : 0;
 }
 
+int64_t tl__stamp_early_ms(const tl_rules *rules) {
+    return GUARD(spares_early_writers) * (int64_t)rules->dialect->early_ms;
+}
+
 int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *event) {
     return job->rules.clock_skew_max_ms *
            (job->rules.strict || event->server->anchor.known || !GUARD(two_clocks_skew) ? 1 : 2);
@@ -142,7 +146,8 @@ tl_mono tl__stamp_cap(const tl_job *job, tl_mono asked, const tl_event *event) {
     const tl_rules *rules = &job->rules;
     int64_t ns = (rules->legacy_ttl_min_ms - GUARD(cap_spares_delay) * rules->legacy_delay_max_ms -
                   GUARD(cap_spares_skew) * 2 * (int64_t)rules->clock_skew_max_ms -
-                  GUARD(cap_spares_waiters) * tl__stamp_late_ms(rules)) *
+                  GUARD(cap_spares_waiters) * tl__stamp_late_ms(rules) -
+                  tl__stamp_early_ms(rules)) *
                  TL_NS_PER_MS;
     return tl__mono_add_ns(asked, tl__rate_least_ns(ns, event->server->drift_ppm));
 }

@@ -82,6 +82,10 @@ int64_t tl__stamp_skew_ms(const tl_job *job, const tl_event *event);
  *  0. */
 int64_t tl__stamp_late_ms(const tl_rules *rules);
 
+/** How much earlier than its writer's clock plus T a legacy client's stamp may end, because the writer rounds
+ *  its clock down and another client's reader doesn't. In most dialects 0. */
+int64_t tl__stamp_early_ms(const tl_rules *rules);
+
 /** K's own lifetime (PX) for a stamp that ends in left_ms. It only collects garbage. */
 int64_t tl__stamp_px_ms(const tl_job *job, int64_t left_ms);
 

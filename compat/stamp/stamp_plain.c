@@ -92,7 +92,7 @@ static tl_mono believed(const tl_job *job, const tl_event *event, int64_t end_ms
     if (job->hold.believed.ns != 0 || end_ms == 0)
         return job->hold.believed;
     int64_t spared = 2 * (int64_t)rules->clock_skew_max_ms + rules->legacy_delay_max_ms +
-                     tl__stamp_late_ms(rules);
+                     tl__stamp_late_ms(rules) + tl__stamp_early_ms(rules);
     int64_t left_ms = end_ms - spared - tl__stamp_now_us(job, event).hi / 1000;
     int64_t left_ns = left_ms * TL_NS_PER_MS;
     return tl__mono_add_ns(

@@ -62,9 +62,12 @@ static tl_err choose_dialect(const char *choices, tl_bytes key, const tl_dialect
 
 static tl_err check_lifetime(const tl_rules *rules, int64_t ttl_ms, tl_error *err) {
     int64_t m = rules->clock_skew_max_ms, l = rules->legacy_delay_max_ms, least = 2 * m + 2 * l;
-    int64_t most = 2 * rules->legacy_ttl_min_ms - 3 * m - 2 * l;
-    int64_t legacy_least = 3 * m + 2 * l; /* from here on it also leaves a valid lifetime */
-    if (GUARD(shortest_legacy_lifetime) && (rules->legacy_ttl_min_ms <= 2 * m + l ||
+    /* a loser's stamp may end early, and so may the next client's */
+    int64_t early = tl__stamp_early_ms(rules);
+    int64_t most = 2 * rules->legacy_ttl_min_ms - 3 * m - 2 * l - 2 * early;
+    int64_t legacy_least = 3 * m + 2 * l +
+                           2 * early; /* from here on it also leaves a valid lifetime */
+    if (GUARD(shortest_legacy_lifetime) && (rules->legacy_ttl_min_ms <= 2 * m + l + early ||
                                             (ttl_ms == rules->legacy_ttl_min_ms && ttl_ms > most)))
         return tl__fail(err, TL_EINVALID, 0,
                         "legacy_ttl_min: %lld ms leave no validity with clock_skew_max %lld ms and "

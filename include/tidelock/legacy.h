@@ -31,6 +31,9 @@
  *   - A lifetime counts for M less. Until L after the acquire it counts for no more than
  *     T - 2 M - L from the acquire. In the dialect ms-pipe it counts for M + L less, and at any
  *     time for no more than T - 2 M - 2 L from the renewal. The same holds for tl_lock_extend.
+ *   - In the dialects py-float and php-s some legacy clients round their clock down to seconds, and
+ *     others do not. So a lock counts for 1 s less until L after the acquire, its lifetime is at
+ *     most 2 s less, and T is at least 3 M + 2 L + 2 s.
  *   - While the server's memory is full (maxmemory, noeviction) no stamp is renewed, since a
  *     renewal writes another one: a lock is TL_LOST when its lifetime ends. A token, of which only
  *     the lifetime changes, is renewed all the same.

@@ -62,7 +62,8 @@ static inline void make_proof(fuzz_world *w) {
     w->job.hold.proof.kind = TL_PROOF_STAMP;
     w->job.hold.proof.stamp = (tl_stamp_proof){
         .cap = tl__mono_add_ms(w->start, r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
-                                             2 * (int64_t)r->clock_skew_max_ms),
+                                             2 * (int64_t)r->clock_skew_max_ms -
+                                             r->dialect->early_ms),
         .capped_until = how & 2 ? TL_NEVER : tl__mono_add_ms(w->start, r->legacy_delay_max_ms),
         .proved_us = now_us,
         .end_ms = now_us / 1000 + w->job.ttl_ms};
@@ -332,8 +333,8 @@ static inline tl_mono latest_stamp(const fuzz_world *w, const tl_event *e) {
     bool keeps = is_script(&w->asked, TL_SCRIPT_RENEW);
     int64_t server_us = 0, ttl_ms = w->job.ttl_ms, m = r->clock_skew_max_ms;
     int64_t late_ms = r->dialect->waiters_overwrite ? r->legacy_delay_max_ms : 0;
-    tl_mono cap = tl__mono_add_ms(w->asked_at,
-                                  r->legacy_ttl_min_ms - r->legacy_delay_max_ms - 2 * m - late_ms);
+    tl_mono cap = tl__mono_add_ms(w->asked_at, r->legacy_ttl_min_ms - r->legacy_delay_max_ms -
+                                                   2 * m - late_ms - r->dialect->early_ms);
     tl_bytes text;
     if (is_plain(w))
         return tl__mono_min(cap, tl__mono_add_ms(w->asked_at, ttl_ms - m));

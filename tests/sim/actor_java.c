@@ -72,7 +72,7 @@ static void count_overlaps(sim_world *w, sim_actor *a) {
 static int64_t last_ms(const sim_world *w, const sim_actor *a) {
     const java_actor *j = self(a);
     bool differ = w->cfg.stamps && (w->cfg.java_writes_ms == 0 || w->cfg.plain_level);
-    int64_t end_ms = j->stamp_ms - w->cfg.java_slack_ms;
+    int64_t end_ms = j->stamp_ms - w->cfg.java_slack_ms - sim_dialect_early_ms(&w->cfg);
     return differ && j->ttl_ms > w->cfg.java_ttl_ms ? end_ms - (j->ttl_ms - w->cfg.java_ttl_ms)
                                                     : end_ms;
 }

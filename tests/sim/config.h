@@ -219,6 +219,8 @@ bool sim_dialect_is_known(int64_t number);
 bool sim_dialect_overwrites(int64_t number);
 /** The lifetime that a legacy client gives a lock, which would like this one: some have whole seconds only. */
 int64_t sim_dialect_lifetime(const sim_config *config, int64_t ttl_ms);
+/** How much earlier than its writer's clock plus lifetime a stamp may end for another program. */
+int64_t sim_dialect_early_ms(const sim_config *config);
 
 /** Make it one with Sentinels, and the failovers that they make. */
 void sim_config_sentinel(sim_config *config);

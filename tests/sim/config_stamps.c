@@ -30,7 +30,8 @@
  * their clock reading. An `ms-pipe` client compares within L too, and throws otherwise. No DEL comes after the end of
  * the job or deletes another's lock. Legacy jobs end 2M + L before their stamp (4M + L where clocks step during a job).
  * Where lifetimes differ, jobs end as if they had the shortest: a racing loser with a shorter one cuts them short by the
- * difference. A plain client's lifetime ends 2M + L before T_legacy. One run of 24 breaks one of these: clocks beyond M,
+ * difference. In a dialect some of whose programs round down (tl_dialect.early_ms) they end so much earlier, and all
+ * lifetimes are longer by twice that. A plain client's lifetime ends 2M + L before T_legacy. One run of 24 breaks one of these: clocks beyond M,
  * attempts beyond L, late DELs, shorter lifetimes. After a deletion by hand the legacy clients of that key delete each
  * other's locks, and only clients with a sidecar exclude each other.
  */
@@ -72,7 +73,7 @@ static void draw_times(sim_config *c, uint64_t *random) {
 
 void sim_config_lifetimes(const sim_config *c, int64_t *ret_least, int64_t *ret_most) {
     *ret_least = 2 * c->skew_ms + 2 * c->lag_ms + 1;
-    *ret_most = 2 * c->java_ttl_ms - 3 * c->skew_ms - 2 * c->lag_ms;
+    *ret_most = 2 * c->java_ttl_ms - 3 * c->skew_ms - 2 * c->lag_ms - 2 * sim_dialect_early_ms(c);
 }
 
 /* ---- who acts ---------------------------------------------------------------------------------- */

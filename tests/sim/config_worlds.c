@@ -178,6 +178,9 @@ static void draw_dialect(sim_config *c) {
         c->java_ttl_ms = sim_dialect_lifetime(c, c->java_ttl_ms);
         c->java_writes_ms = sim_dialect_lifetime(c, c->java_writes_ms);
     }
+    int64_t early_ms = sim_dialect_early_ms(c); /* the margins leave less of a lifetime */
+    c->java_ttl_ms += 2 * early_ms;
+    c->java_writes_ms += c->java_writes_ms > 0 ? 2 * early_ms : 0;
 }
 
 /* In every fourth some of those with stamps have an event loop. */

@@ -36,6 +36,10 @@ int64_t sim_dialect_lifetime(const sim_config *c, int64_t ttl_ms) {
     return whole ? (ttl_ms + 999) / 1000 * 1000 : ttl_ms;
 }
 
+int64_t sim_dialect_early_ms(const sim_config *c) {
+    return tl__dialect_at((unsigned)c->dialect)->early_ms;
+}
+
 bool sim_dialect_read(const sim_world *w, tl_bytes text, int64_t *ret_last_ms) {
     const sim_server *s = &w->server[w->shard[0].master];
     tl_stamp stamp = tl__dialect_read(dialect_of(w), text,
@@ -46,11 +50,18 @@ bool sim_dialect_read(const sim_world *w, tl_bytes text, int64_t *ret_last_ms) {
 
 /* ---- what a program does --------------------------------------------------------------------------- */
 
+/* Of a dialect whose programs are of two kinds, is it one that has whole seconds (py-float), or a fraction where the
+ * others have none (php-s)? */
+static bool is_other(const tl_dialect *d, const sim_actor *a) {
+    return (d->whole_readers || d->early_ms) && a->id % 2;
+}
+
 static int64_t clock_us(const sim_world *w, const sim_host *h) {
     return sim_clock_read(&h->wall, w->now) / 1000;
 }
 
-static void write_number(const tl_dialect *d, int64_t now_us, int64_t ttl_ms, char to[40]) {
+static void write_number(const tl_dialect *d, int64_t now_us, int64_t ttl_ms, bool other,
+                         char to[40]) {
     int64_t more_ms = ttl_ms + d->plus_ms, end_us = now_us + more_ms * 1000;
     switch (d->unit) {
     case TL_UNIT_MS: (void)snprintf(to, 40, "%lld", (long long)(now_us / 1000 + more_ms)); break;
@@ -58,6 +69,7 @@ static void write_number(const tl_dialect *d, int64_t now_us, int64_t ttl_ms, ch
         (void)snprintf(to, 40, "%lld", (long long)(now_us / US_PER_S + more_ms / 1000));
         break;
     case TL_UNIT_REAL:
+        end_us -= other ? now_us % US_PER_S : 0;
         (void)snprintf(to, 40, "%lld.%06lld", (long long)(end_us / US_PER_S),
                        (long long)(end_us % US_PER_S));
         break;
@@ -69,7 +81,7 @@ tl_bytes sim_dialect_write(const sim_world *w, const sim_actor *a, int64_t ttl_m
     const tl_dialect *d = dialect_of(w);
     char number[40];
     int n = 0;
-    write_number(d, clock_us(w, a->host), ttl_ms, number);
+    write_number(d, clock_us(w, a->host), ttl_ms, is_other(d, a), number);
     switch (d->shape) {
     case TL_SHAPE_BARE: n = snprintf(to, SIM_STAMP_SIZE, "%s", number); break;
     case TL_SHAPE_NUMBER_ID:
@@ -109,7 +121,6 @@ static bool parse_real(tl_bytes text, int64_t *ret) {
     return true;
 }
 
-/* Of a dialect with readers of either kind every other program has whole seconds. */
 bool sim_dialect_expired(const sim_world *w, const sim_actor *a, tl_bytes text, bool *ret) {
     const tl_dialect *d = dialect_of(w);
     tl_bytes number = tl__dialect_number(d, text);
@@ -119,9 +130,11 @@ bool sim_dialect_expired(const sim_world *w, const sim_actor *a, tl_bytes text, 
         return false;
     if (d->unit == TL_UNIT_MS)
         now /= 1000;
+    else if (d->unit == TL_UNIT_S && is_other(d, a))
+        end *= US_PER_S;
     else if (d->unit == TL_UNIT_S)
         now /= US_PER_S;
-    else if (d->whole_readers && a->id % 2)
+    else if (is_other(d, a))
         now -= now % US_PER_S;
     *ret = d->at_equal ? end <= now : end < now;
     return true;
@@ -151,6 +164,11 @@ bool sim_dialect_is_by(const sim_world *w, const sim_actor *a, tl_bytes text) {
 int64_t sim_dialect_lifetime(const sim_config *c, int64_t ttl_ms) {
     (void)c;
     return ttl_ms;
+}
+
+int64_t sim_dialect_early_ms(const sim_config *c) {
+    (void)c;
+    return 0;
 }
 
 bool sim_dialect_read(const sim_world *w, tl_bytes text, int64_t *ret_last_ms) {

@@ -1343,7 +1343,7 @@ const sim_scenario sim_scenarios[] = {
      200, PIPE "walls=1500 ahead", robbed_and_told},
     {"stamps-in-seconds",
      "legacy clients whose times are whole seconds, rounded down (php-s): no lock is stolen", 1,
-     400, BRIDGE "dialect=12 java-ttl=2000 java-writes=2000 ttl=2000 own-ttl=2000",
+     400, BRIDGE "dialect=12 java-ttl=4000 java-writes=4000 ttl=4000 own-ttl=4000",
      seconds_are_shared},
     {"released-by-two",
      "a release outlasts its time while the keeper releases what it has lost: one goes on",

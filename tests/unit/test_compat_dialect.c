@@ -242,6 +242,49 @@ TEST(borders_to_the_millisecond) {
     }
 }
 
+/* ---- lifetimes --------------------------------------------------------------------------------- */
+
+/* What a legacy client of the row writes at that reading of its clock, for a lifetime of a minute. */
+static const char *write_by(const row *r, int64_t clock_us, bool whole,
+                            char to[TL_STAMP_SIZE + 1]) {
+    int64_t more_ms = 60000 + r->plus_ms, end_us = clock_us + more_ms * 1000;
+    const tl_dialect *d = dialect(r->name);
+    bool before = d->shape == TL_SHAPE_ID_NUMBER, behind = d->shape == TL_SHAPE_NUMBER_ID;
+    char number[40];
+    if (d->unit == TL_UNIT_MS)
+        (void)snprintf(number, sizeof number, "%lld", (long long)(end_us / 1000));
+    else if (d->unit == TL_UNIT_S)
+        (void)snprintf(number, sizeof number, "%lld", (long long)(end_us / 1000000));
+    else if (whole)
+        (void)snprintf(number, sizeof number, "%lld.0", (long long)(end_us / 1000000));
+    else
+        (void)snprintf(number, sizeof number, "%lld.%06lld", (long long)(end_us / 1000000),
+                       (long long)(end_us % 1000000));
+    (void)snprintf(to, TL_STAMP_SIZE + 1, "%s%s%s%s%s", before ? ID : "", before ? ":" : "", number,
+                   behind ? (char[]){d->separator, 0} : "", behind ? ID : "");
+    return to;
+}
+
+/* What the shortest lifetime of a legacy client is worth to others: no reader of the dialect calls a stamp
+ * expired before it is over but for early_ms, and that is not too much. */
+TEST(a_stamp_of_any_writer_lasts_its_lifetime_less_what_the_dialect_says) {
+    char to[TL_STAMP_SIZE + 1];
+    for (size_t i = 0; i < ROWS; i++) {
+        const tl_dialect *d = dialect(rows[i].name);
+        int64_t earliest_us = 0, step_us = 250;
+        for (int64_t clock_us = NOW * 1000; clock_us < (NOW + 2000) * 1000; clock_us += 9750)
+            for (int n = 0; n < 4; n++) {
+                const char *text = write_by(&rows[i], clock_us, d->whole_readers && n / 2, to);
+                reader *expired = rows[i].readers[n % 2];
+                int64_t over_us = clock_us + 60000000;
+                while (expired && expired(text, over_us + earliest_us - step_us))
+                    earliest_us -= step_us;
+            }
+        assert_true(earliest_us >= -1000 * (int64_t)d->early_ms);
+        assert_true(earliest_us < -1000 * (int64_t)d->early_ms + 20000);
+    }
+}
+
 /* ---- clocks that are far off ------------------------------------------------------------------- */
 
 TEST(at_the_epoch_nothing_is_free) {

@@ -566,6 +566,23 @@ TEST(a_stamp_taken_elsewhere_is_deleted_while_its_taker_may_believe_in_it) {
     }
 }
 
+TEST(a_del_of_a_stamp_taken_elsewhere_spares_a_second_where_writers_round_down) {
+    const int64_t last = T_MS - 2 * M_MS - L_MS - 1000 - ATTEMPT_MS;
+    char own[TL_STAMP_SIZE + 1] = {0};
+    (void)tl__dialect_write(dialect("py-float"), START_MS + T_MS, (tl_bytes){0}, own);
+    for (int late = 0; late < 2; late++) {
+        feed f;
+        prepare_strict(&f, TL_RELEASE);
+        m.job.rules.dialect = dialect("py-float");
+        m.job.hold.believed = (tl_mono){0};
+        m.job.hold.proof = (tl_proof){.kind = TL_PROOF_STAMP, .stamp = {.end_ms = START_MS + T_MS}};
+        feed_at(&f, last - 1 + late);
+        (void)feed_start(&f);
+        (void)feed_reply(&f, "'%s'", own);
+        assert_string_equal(f.last.command[0].argv[0].p, late ? "GET" : "DEL");
+    }
+}
+
 /* The server's clock may reach the stamp's end in less of ours than is left. */
 TEST(a_del_of_a_stamp_taken_elsewhere_is_in_time_by_any_clock) {
     const int32_t ppm = 101500;

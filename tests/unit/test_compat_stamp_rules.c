@@ -181,6 +181,31 @@ TEST(the_cap_is_the_legacy_lifetime_less_l_2_m_and_the_drift) {
                      feed_ms(7).ns + INT64_C(57000000000) * 9 / 11);
 }
 
+/* redis-py before 2.8 writes int(time()) + timeout, from 2.8 on it reads with time(); in PHP time() and
+ * microtime(true) */
+TEST(a_second_is_spared_where_some_writers_alone_round_down) {
+    const tl_server server = {0};
+    const tl_event e = {.server = &server};
+    for (unsigned i = 0; tl__dialect_at(i); i++) {
+        const tl_dialect *d = tl__dialect_at(i);
+        bool early = !strcmp(d->name, "py-float") || !strcmp(d->name, "php-s");
+        bool late = d->waiters_overwrite;
+        tl_job job = {.rules = {.dialect = d,
+                                .clock_skew_max_ms = 1000,
+                                .legacy_delay_max_ms = 500,
+                                .legacy_ttl_min_ms = 60000}};
+        assert_int_equal(tl__stamp_cap(&job, feed_ms(7), &e).ns,
+                         feed_ms(7 + 57500 - 1000 * early - 500 * late).ns);
+    }
+    REFUSES(0, "legacy_delay_max 500 ms: at least 6000", .options.dialect = "py-float",
+            .options.legacy_ttl_min_ms = 3500);
+    REFUSES(0, "at least 6000", .options.dialect = "php-s", .options.legacy_ttl_min_ms = 5999);
+    ACCEPTS(0, .options.dialect = "py-float", .options.legacy_ttl_min_ms = 6000);
+    REFUSES(3001, "leave no validity", .options.dialect = "py-float",
+            .options.legacy_ttl_min_ms = 3500);
+    REFUSES(114001, "ttl: at most 114000 ms", .options.dialect = "py-float");
+}
+
 /* ---- rests ------------------------------------------------------------------------------------- */
 
 TEST(a_lock_rests_unless_it_is_strict_or_waiters_overwrite_its_stamp) {
