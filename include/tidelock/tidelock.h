@@ -425,9 +425,11 @@ typedef struct {
      *  again". LOST with another cause: that cause, such as "another holds it", or that the
      *  failover lost it. The text is for people and may change: programs use the other members. */
     const char *detail;
-    bool stolen; /**< LOST, TAKEN: by a legacy client whose clock runs ahead */
+    bool stolen; /**< LOST, TAKEN: by a legacy client whose clock runs ahead, as its stamp says */
     /** stolen: how far that clock is ahead of the server's, at least; exact to the time that it
-     *  took to notice */
+     *  took to notice. This is known only of a client whose lifetime is legacy_ttl_min_ms. One with
+     *  a longer lifetime counts as ahead by the difference, even if its clock is right and it only
+     *  raced and lost */
     int64_t thief_ahead_ms;
 } tl_lock_event;
 

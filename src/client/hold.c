@@ -117,7 +117,8 @@ static const char *cause_message(const tl_events *events, char message[TL_DETAIL
         if (!event->stolen)
             return "another holds it";
         (void)snprintf(message, TL_DETAIL_SIZE,
-                       "stolen by a client whose clock is at least %lld ms ahead",
+                       "stolen by a client whose clock is at least %lld ms ahead, or whose "
+                       "lifetime is longer than legacy_ttl_min by as much",
                        (long long)event->thief_ahead_ms);
         return message;
     case TL_LOST_GONE:

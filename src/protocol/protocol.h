@@ -69,7 +69,7 @@ typedef enum { TL_NOTE_AT_RISK, TL_NOTE_HELD, TL_NOTE_LOST } tl_note_kind;
 typedef struct {
     tl_note_kind kind;
     tl_lost_why why;
-    /** LOST: a client whose clock was this far ahead of the server's acquired the lock. */
+    /** LOST: a client whose clock was this far ahead of the server's acquired the lock, if its lifetime is T. */
     bool stolen;
     int64_t thief_ahead_ms;
 } tl_note;

@@ -59,7 +59,7 @@ typedef struct {
 /** RENEW, ELOST */
 typedef struct {
     tl_lost_why why;
-    /** A client whose clock was this far ahead of the server's acquired the lock. */
+    /** A client whose clock was this far ahead of the server's acquired the lock, if its lifetime is T. */
     bool stolen;
     int64_t thief_ahead_ms;
 } tl_lost;
