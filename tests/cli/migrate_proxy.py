@@ -1,6 +1,7 @@
 """A proxy before a redis-server, for what goes wrong in the middle of a step of `tidelock migrate`.
 
-migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY|up:REGISTER|restart:REGISTER|once:
+migrate_proxy.py SERVER-SOCKET SOCKET lose|stop:PID|java:KEY|up:REGISTER|restart:REGISTER|once:|old:
+old: scripts find no redis.replicate_commands, as below 3.2.
 once: the register can be read once, and never again.
 up: once the register has phase 1, a scan ends only when it has phase 2, and a later epoch. restart: once it has phase 1, the first
 connection is lost while a scan goes on. SOCKET.scans counts them from then on.
@@ -76,6 +77,8 @@ while True:
                     raise OSError
                 if what[0] in ("up", "restart") and b"HGETALL" not in data and b"\r\nEVALSHA\r\n" in data:
                     scan()
+                if what[0] == "old":
+                    data = data.replace(b"redis.replicate_commands", b"redis.replicate_commandX")
                 other[s].sendall(data)
             except OSError:
                 data = b""

@@ -102,6 +102,15 @@ json_has "$out" java 'may run'
 expect 0 migrate rollback --yes
 in_phase 0 7
 
+# Below 3.2 no lease limits an acquire that was delayed: that is said, and by newer servers nothing.
+set_phase 2 10
+through old rollback || fail "an old server: $(cat "$out" "$err")"
+grep -q '^tidelock: migrate rollback: note: this server, below Redis 3.2, can.t reject an acquire that was delayed' "$err" ||
+    fail "an old server: no note: $(cat "$err")"
+grep -q 'no token is left: Java may start$' "$out" || fail "an old server: $(cat "$out")"
+through old rollback || fail "an old server, from 1 to 0: $(cat "$out" "$err")"
+! grep -q 'note: this server' "$err" || fail "a note for stamps: $(cat "$err")"
+
 # A signal ends that wait; the phase has changed, and it says how to find out more.
 set_phase 2 10
 redis SET jobs:z $token PX 3600000 >/dev/null

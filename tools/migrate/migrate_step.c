@@ -426,6 +426,27 @@ static void tell_others(const step *step) {
         say("migrate %s: note: %s", step->work->word, text);
 }
 
+static bool take_number(void *ctx, const tl_reply *reply) {
+    return tl__reply_int(reply, ctx);
+}
+
+/* Below 3.2 a script can't ask the time before it writes, so an acquire has no limit on the server: one that was
+ * delayed on its way sets a token when Java is back. A cluster's scripts compare the phase instead. */
+static void tell_unlimited(const step *step) {
+    static const char *const request[] = {"EVAL", "return redis.replicate_commands and 1 or 0", "0",
+                                          NULL};
+    migrate_link *migration = &step->work->migration;
+    int64_t limits = 0;
+
+    if (migration->by_cluster || step->to != PHASE_BRIDGE || step->from != PHASE_DRAIN ||
+        (link_ask(&migration->link, request, take_number, &limits) && limits))
+        return;
+    say("migrate %s: note: this server, below Redis 3.2, can't reject an acquire that was delayed: one of a client "
+        "in phase 2 may set a token after Java may start; when that is said, end all connections of clients "
+        "(CLIENT KILL), and look again that no token is left: tidelock migrate status --namespace %s",
+        step->work->word, step->work->view.name);
+}
+
 /* An operator who saw an earlier phase, or repeats a step, doesn't mean the next phase. */
 static int check_phase(const step *step) {
     int meant = step->work->options->phase;
@@ -503,6 +524,7 @@ static int take_step(migrate_work *work, int by) {
         status = check_users(&step);
     if (status == 0) {
         tell_others(&step);
+        tell_unlimited(&step);
         status = confirm_step(&step);
     }
     if (status == 0)
