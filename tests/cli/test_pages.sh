@@ -164,3 +164,19 @@ for box in "$work"/boxes/*; do
     (give "$box") || exit 1
     redis FLUSHALL >/dev/null
 done
+
+# ---- a script that loses its lock -----------------------------------------------------------------------
+# That of tidelock(1) publishes nothing once another has the lock, nor when a step before has failed.
+box=$(grep -l 'tidelock extend' "$work"/boxes/tidelock.1.scd-*)
+mkdir "$work/lost"
+printf '#!/bin/sh\ntouch published\n' >"$work/lost/publish"
+chmod +x "$work/lost/publish"
+stops() { # status, how it builds
+    printf '#!/bin/sh\n%s\n' "$2" >"$work/lost/build"
+    chmod +x "$work/lost/build"
+    (cd "$work/lost" && bash "$box") >"$out" 2>"$err" </dev/null
+    local status=$?
+    [[ $status == "$1" && ! -e $work/lost/published ]] || depth=1 fail "status $status: $(ls "$work/lost")"
+}
+stops 3 'exit 3'
+stops 2 'tidelock break --yes deploy && tidelock lock deploy'
