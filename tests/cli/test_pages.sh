@@ -165,6 +165,18 @@ for box in "$work"/boxes/*; do
     redis FLUSHALL >/dev/null
 done
 
+# ---- nightly jobs ---------------------------------------------------------------------------------------
+# No night is missed: one may have 23 h, the hosts come up to an hour apart, and who waits may acquire the lock so much later.
+nightly=0
+while IFS= read -r line; do
+    [[ $line =~ --once-per[\",\ ]+([0-9]+)h ]] || fail "how long does it rest: $line"
+    rest=${BASH_REMATCH[1]} wait=0
+    if [[ $line =~ \ -w\ ([0-9]+)h ]]; then wait=${BASH_REMATCH[1]}; fi
+    ((rest + wait < 22)) || fail "it misses a night: $line"
+    nightly=$((nightly + 1))
+done < <(grep -hE -- '--once-per[", ]+[0-9]+h' "$here/README.md" "$here"/tools/man/*.scd "$here"/tools/packaging/examples/*)
+((nightly >= 6)) || fail "the pages show $nightly nightly jobs"
+
 # ---- a script that loses its lock -----------------------------------------------------------------------
 # That of tidelock(1) publishes nothing once another has the lock, nor when a step before has failed.
 box=$(grep -l 'tidelock extend' "$work"/boxes/tidelock.1.scd-*)

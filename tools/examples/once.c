@@ -4,9 +4,10 @@
  * a service; with a timer of its own it would call once() at each period.
  *
  *     cc once.c $(pkg-config --cflags --libs tidelock) -o once
- *     ./once redis://localhost jobs:hourly 3500
+ *     ./once redis://localhost jobs:hourly 3000
  *
- * It must be longer than the hosts' starts differ, and shorter than the period less that difference.
+ * The rest, here 3000 s, must be longer than the hosts' starts differ, and shorter than the period less that
+ * difference and less the wait of a minute.
  */
 #include <inttypes.h>
 #include <stdio.h>
