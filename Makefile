@@ -520,13 +520,14 @@ install: all $(BUILD)/install/libtidelock.a
 	$(Q)install -m 755 $(BUILD)/tidelock $(D)$(BINDIR)/
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|' \
 	    -e 's|@LIBS@|$(STATIC_LIBS)|' \
-	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc
+	    src/tidelock.pc.in >$(D)$(LIBDIR)/pkgconfig/tidelock.pc && chmod 644 $(D)$(LIBDIR)/pkgconfig/tidelock.pc
 	$(Q)install -d $(D)$(LIBDIR)/cmake/tidelock
 	$(Q)for f in tidelockConfig tidelockConfigVersion; do sed -e 's|@VERSION@|$(VERSION)|g; s|@SONAME@|$(SONAME)|' \
 	    -e 's|@LIBS@|$(subst $(space),;,$(STATIC_LIBS))|; s|@POINTER@|$(shell echo __SIZEOF_POINTER__ | $(CC) -E -P -)|g' \
 	    -e "s|@INCLUDE@|$$(realpath -m --relative-to=$(LIBDIR) $(PREFIX)/include)|" \
-	    src/$$f.cmake.in >$(D)$(LIBDIR)/cmake/tidelock/$$f.cmake; done
-	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service
+	    src/$$f.cmake.in >$(D)$(LIBDIR)/cmake/tidelock/$$f.cmake && chmod 644 $(D)$(LIBDIR)/cmake/tidelock/$$f.cmake || exit 1; done
+	$(Q)install -d $(D)$(UNITDIR) && sed 's|@BINDIR@|$(BINDIR)|' tools/tidelock-agent.service >$(D)$(UNITDIR)/tidelock-agent.service && \
+	    chmod 644 $(D)$(UNITDIR)/tidelock-agent.service
 	$(Q)install -d $(D)$(DOCDIR)/examples && install -m 644 $(EXAMPLES) $(D)$(DOCDIR)/examples/
 	$(Q)install -d $(D)$(DOCDIR)/examples/python && install -m 644 tools/examples/python/*.py $(D)$(DOCDIR)/examples/python/
 	$(Q)install -d $(D)$(DOCDIR)/monitoring && install -m 644 tools/monitoring/* $(D)$(DOCDIR)/monitoring/

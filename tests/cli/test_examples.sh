@@ -10,10 +10,14 @@ start_server
 # The same variant as is being tested, which is built already.
 variant=(CC="${CC:-cc}" SAN="${SAN:-}")
 if [[ ${BUILD:-} == *nocompat* ]]; then variant+=(COMPAT=0); fi
-env -u COMPAT make -C "$here" -s --no-print-directory install DESTDIR="$root" PREFIX=$prefix "${variant[@]}" >"$out" 2>"$err" ||
+(umask 077 && env -u COMPAT make -C "$here" -s --no-print-directory install DESTDIR="$root" PREFIX=$prefix "${variant[@]}" >"$out" 2>"$err") ||
     fail "make install: $(cat "$out")"
 export PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig:${PKG_CONFIG_PATH:-} PKG_CONFIG_SYSROOT_DIR=$root
 export LD_LIBRARY_PATH=$root$prefix/lib
+
+# Whatever umask root has, it is for all users.
+closed=$(find "$root" \( -type f ! -perm -444 -o -type d ! -perm -555 \) -print)
+[[ -z $closed ]] || fail "not for all users: $closed"
 
 for file in "$here"/tools/monitoring/*; do
     cmp -s "$file" "$root$prefix/share/doc/tidelock/monitoring/${file##*/}" || fail "${file##*/} is not installed"
