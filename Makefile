@@ -506,9 +506,10 @@ bench-readme:
 
 # ---- install ------------------------------------------------------------------------------
 D = $(if $(DESTDIR),'$(subst ','\'',$(DESTDIR))')
-# A space would make two paths of one, and uninstall would remove both. Files that are installed say where others are.
+# A space would make two paths of one, and uninstall would remove both; of an empty path, all of DESTDIR. Files that are
+# installed say where others are.
 $(if $(filter install uninstall,$(MAKECMDGOALS)),$(foreach p,PREFIX LIBDIR BINDIR MANDIR DOCDIR JAVADIR UNITDIR BASHCOMP ZSHCOMP FISHCOMP, \
-    $(if $(findstring $(space),$($p))$(filter-out /%,$($p)),$(error make $(MAKECMDGOALS): $p must be an absolute path without spaces: "$($p)"))))
+    $(if $(findstring $(space),$($p))$(if $(filter /%,$($p)),,x),$(error make $(MAKECMDGOALS): $p must be an absolute path without spaces: "$($p)"))))
 install: all $(BUILD)/install/libtidelock.a
 	$(if $(SCDOC),,@echo 'tidelock: without the manual pages of the command (man 1 and 7): scdoc is missing (Debian: scdoc)' >&2)
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(MANDIR)/man7

@@ -168,6 +168,13 @@ left=$(cd "$root" && find . -type f)
 [[ $left == ".$others" ]] || fail "make uninstall leaves $left"
 left=$(cd "$root" && find . -type d -empty)
 [[ -z $left ]] || fail "make uninstall leaves directories with nothing in them: $left"
-for unclear in opt "/opt/a b"; do
+for unclear in opt "/opt/a b" ""; do
     if uninstall "$root" "$unclear"; then fail "PREFIX=$unclear is neither absolute nor one path"; fi
+done
+# Of an empty path all of DESTDIR would be removed, and files put there.
+for empty in PREFIX LIBDIR BINDIR MANDIR DOCDIR JAVADIR UNITDIR BASHCOMP ZSHCOMP FISHCOMP; do
+    for what in install uninstall; do
+        if make -n -C "$here" $what DESTDIR="$root" PREFIX=$prefix $empty= >"$out" 2>"$err"; then fail "make $what takes an empty $empty"; fi
+        grep -q "make $what: $empty must be an absolute path without spaces: \"\"" "$err" || fail "make $what, $empty="
+    done
 done
