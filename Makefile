@@ -170,7 +170,8 @@ ALL_LDFLAGS := $(LDFLAGS) $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now
         format java install uninstall deb deb-run check-packages check-platforms release clean FORCE
 
 all: lib tool man $(if $(TOOL_SRC),$(COMPLETION))
-lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so
+# With all that install copies: root, who installs, shall make no file here that only root can remove.
+lib: $(BUILD)/libtidelock.a $(BUILD)/libtidelock.so $(BUILD)/install/libtidelock.a
 tool: $(if $(TOOL_SRC),$(BUILD)/tidelock)
 man: $(MAN) $(MAN3)
 progs: $(PROGS)
@@ -510,7 +511,7 @@ D = $(if $(DESTDIR),'$(subst ','\'',$(DESTDIR))')
 # installed say where others are.
 $(if $(filter install uninstall,$(MAKECMDGOALS)),$(foreach p,PREFIX LIBDIR BINDIR MANDIR DOCDIR JAVADIR UNITDIR BASHCOMP ZSHCOMP FISHCOMP, \
     $(if $(findstring $(space),$($p))$(if $(filter /%,$($p)),,x),$(error make $(MAKECMDGOALS): $p must be an absolute path without spaces: "$($p)"))))
-install: all $(BUILD)/install/libtidelock.a
+install: all
 	$(if $(SCDOC),,@echo 'tidelock: without the manual pages of the command (man 1 and 7): scdoc is missing (Debian: scdoc)' >&2)
 	$(Q)install -d $(D)$(PREFIX)/include/tidelock $(D)$(LIBDIR)/pkgconfig $(D)$(BINDIR) $(D)$(MANDIR)/man1 $(D)$(MANDIR)/man3 $(D)$(MANDIR)/man7
 	$(Q)install -m 644 $(HEADERS) $(D)$(PREFIX)/include/tidelock/

@@ -115,6 +115,14 @@ env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=
 [[ $(grep -c '^/native/tidelock help ' "$work/steps") == 2 ]] || fail "the tables of options are not the native command's"
 ! grep -E "^($work/other|build)/[^ ]* " "$work/steps" || fail "a program that was built for another processor is run"
 
+# ---- what root finds made ---------------------------------------------------------------------------
+# Then install only copies: else root leaves files in the user's build, which `make clean` can't remove.
+env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock V=1 install DESTDIR="$work/to" >"$work/more" 2>"$err" ||
+    fail "make -n install"
+env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock V=1 all >"$work/steps" 2>"$err" || fail "make -n"
+made=$(grep -vxFf "$work/steps" "$work/more" | grep "$work/other" | grep -v "install .*-m [67].*$work/to")
+[[ -z $made ]] || fail "install makes what all has not made: $made"
+
 # ---- the image ----------------------------------------------------------------------------------------
 # What is copied into it is enough to build the command, and what it builds is what it says.
 mkdir "$work/image"
