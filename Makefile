@@ -33,6 +33,7 @@
 #        WERROR=1 (a warning is an error, as in a clone)
 #        VALGRIND=1 (run the C tests in it)  JOBS=n (how much at once)
 #        NATIVE=build/tidelock (a command that runs here, for pages and completion when CC is for another processor)
+#        PKG_CONFIG= (which finds the libraries of that processor)
 # Every combination of CC, SAN, COMPAT, TLS, JSON and HTTP2 has a directory of its own below build/.
 
 CFLAGS   ?= -O2 -g
@@ -58,6 +59,7 @@ say = $(if $(filter 1,$(V)),@:,@printf '  %-5s %s\n' $(1))
 comma := ,
 space := $(subst ,, )
 OBJCOPY ?= objcopy
+PKG_CONFIG ?= pkg-config
 
 # ---- what to build ------------------------------------------------------------------------
 COMPAT_ON := $(if $(filter 0,$(COMPAT)),,$(wildcard compat))
@@ -119,8 +121,8 @@ obj       = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 # ---- what the machine has -----------------------------------------------------------------
 # One run of the preprocessor says which headers are there; no output at all means no compiler.
 # pkg-config helps with unusual places; hiredis 0.14 is also found without it.
-PKG    := $(shell for p in hiredis uuid jansson openssl libnghttp2 lua5.1; do pkg-config --exists $$p 2>/dev/null && echo $$p; done)
-pc      = $(if $(filter $(2),$(PKG)),$(shell pkg-config $(1) $(2)),$(3))
+PKG    := $(shell for p in hiredis uuid jansson openssl libnghttp2 lua5.1; do $(PKG_CONFIG) --exists $$p 2>/dev/null && echo $$p; done)
+pc      = $(if $(filter $(2),$(PKG)),$(shell $(PKG_CONFIG) $(1) $(2)),$(3))
 HI_DIR := $(filter-out /usr/include,$(patsubst %/hiredis,%,$(call pc,--variable=includedir,hiredis)))
 DEP_CPPFLAGS := $(HI_DIR:%=-isystem %)
 JSON_CPPFLAGS := $(filter-out -I/usr/include,$(call pc,--cflags,jansson))
@@ -147,8 +149,8 @@ DEP_LIBS  = $(call pc,--libs,hiredis,-lhiredis) $(if $(HAVE_TLS),$(call pc,--lib
             $(call pc,--libs,uuid,-luuid) -pthread -ldl -lm
 # What a program needs that links the archive: also what the archives of these libraries need in turn.
 REQUIRES  = $(filter hiredis uuid $(if $(HAVE_TLS),openssl) $(if $(HAVE_JSON),jansson) $(if $(HAVE_HTTP2),libnghttp2),$(PKG))
-STATIC_LIBS = $(strip $(if $(REQUIRES),$(shell pkg-config --static --libs $(REQUIRES))) \
-              $(filter-out $(if $(REQUIRES),$(shell pkg-config --libs $(REQUIRES))),$(DEP_LIBS)))
+STATIC_LIBS = $(strip $(if $(REQUIRES),$(shell $(PKG_CONFIG) --static --libs $(REQUIRES))) \
+              $(filter-out $(if $(REQUIRES),$(shell $(PKG_CONFIG) --libs $(REQUIRES))),$(DEP_LIBS)))
 TOOL_LIBS = $(call pc,--libs,jansson,-ljansson)
 TEST_LIBS = $(TOOL_LIBS) -lcmocka $(call pc,--libs,lua5.1,-llua5.1)
 

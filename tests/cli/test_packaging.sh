@@ -115,6 +115,13 @@ env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=
 [[ $(grep -c '^/native/tidelock help ' "$work/steps") == 2 ]] || fail "the tables of options are not the native command's"
 ! grep -E "^($work/other|build)/[^ ]* " "$work/steps" || fail "a program that was built for another processor is run"
 
+# The libraries of that processor are those that its pkg-config names.
+printf '#!/bin/sh\n[ "$1" = --exists ] || echo -L/of/another\n' >"$work/bin/other-pkg-config"
+chmod +x "$work/bin/other-pkg-config"
+env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock PKG_CONFIG=other-pkg-config all >"$work/steps" 2>"$err" || fail "make -n"
+grep -q -- '-shared .* -L/of/another .*-o ' <(sed -e :a -e '/\\$/N; s/\\\n//; ta' "$work/steps") || fail "the libraries are not those of the other pkg-config"
+! grep -- ' -lhiredis' "$work/steps" || fail "the libraries are this processor's"
+
 # ---- what root finds made ---------------------------------------------------------------------------
 # Then install only copies: else root leaves files in the user's build, which `make clean` can't remove.
 env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock V=1 install DESTDIR="$work/to" >"$work/more" 2>"$err" ||
