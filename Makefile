@@ -281,9 +281,9 @@ $(BUILD)/tests/tools.a: $(call obj,$(filter-out tools/main.c,$(TOOL_SRC))) $(BUI
 
 $(BUILD)/$(SONAME): $(call obj,$(LIB_SRC)) src/tidelock.map $(BUILD)/list
 	$(call say,LD $@)
-	$(if $(HAVE_JSON),,@echo 'tidelock: without etcd (etcd://): jansson is missing (Debian: libjansson-dev)' >&2)
-	$(if $(HAVE_HTTP2),,@echo 'tidelock: without gRPC (etcd:// by JSON alone): libnghttp2 is missing (Debian: libnghttp2-dev)' >&2)
-	$(if $(HAVE_TLS),,@echo 'tidelock: without TLS (rediss://): OpenSSL is missing (Debian: libssl-dev)' >&2)
+	$(if $(filter jansson,$(HAS))$(filter 0,$(JSON)),,@echo 'tidelock: without etcd (etcd://): jansson is missing (Debian: libjansson-dev)' >&2)
+	$(if $(filter nghttp2,$(HAS))$(filter 0,$(HTTP2)),,$(if $(HAVE_JSON),@echo 'tidelock: without gRPC (etcd:// by JSON alone): libnghttp2 is missing (Debian: libnghttp2-dev)' >&2))
+	$(if $(filter ssl,$(HAS))$(filter 0,$(TLS)),,@echo 'tidelock: without TLS (rediss://): OpenSSL is missing (Debian: libssl-dev)' >&2)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -shared -Wl,-soname,$(SONAME) -Wl,-z,nodelete -Wl,--version-script=src/tidelock.map \
 	    $(if $(SAN),,-Wl$(comma)-z$(comma)defs) $(filter %.o,$^) $(DEP_LIBS) -o $@
 $(BUILD)/libtidelock.so: $(BUILD)/$(SONAME)

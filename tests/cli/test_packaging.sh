@@ -122,6 +122,21 @@ env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=
 grep -q -- '-shared .* -L/of/another .*-o ' <(sed -e :a -e '/\\$/N; s/\\\n//; ta' "$work/steps") || fail "the libraries are not those of the other pkg-config"
 ! grep -- ' -lhiredis' "$work/steps" || fail "the libraries are this processor's"
 
+# ---- a build without a library ----------------------------------------------------------------------
+# It says what is missing, and nothing of what was not wanted.
+missing() { # what it says, arguments of make...
+    local said=$1
+    shift
+    env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" "$@" lib >"$work/steps" 2>"$err" || fail "make -n"
+    said=$(diff <(printf '%s' "$said") <(sed -n "s/^echo 'tidelock: .*: \\(.*\\) is missing.*/\\1/p" "$work/steps")) || depth=1 fail "make $*: $said"
+}
+all="HAS=cc hiredis uuid jansson ssl nghttp2"
+missing '' "$all" TLS=0 HTTP2=0
+missing '' "$all" JSON=0
+missing '' 'HAS=cc hiredis uuid' TLS=0 JSON=0
+missing $'jansson\n' 'HAS=cc hiredis uuid ssl nghttp2'
+missing $'libnghttp2\nOpenSSL\n' 'HAS=cc hiredis uuid jansson'
+
 # ---- what root finds made ---------------------------------------------------------------------------
 # Then install only copies: else root leaves files in the user's build, which `make clean` can't remove.
 env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock V=1 install DESTDIR="$work/to" >"$work/more" 2>"$err" ||
