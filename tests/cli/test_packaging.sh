@@ -109,6 +109,16 @@ for lib in hiredis jansson libnghttp2 openssl uuid; do
 done
 sh -n "$here/tools/packaging/alpine/APKBUILD" || fail "the APKBUILD"
 
+# Where git refuses, as for a clone of another user, the packages' time isn't that of some file.
+mkdir -p "$work/clone/.git" "$work/clone/tools/packaging" "$work/clone/include/tidelock" "$work/clone/src" "$work/refuses"
+cp "$here/tools/packaging/deb.sh" "$work/clone/tools/packaging/"
+echo '#define TL_VERSION "1.2.3"' >"$work/clone/include/tidelock/tidelock.h"
+touch "$work/clone/src/CHANGELOG.md"
+printf '#!/bin/sh\necho "fatal: detected dubious ownership in repository" >&2\nexit 128\n' >"$work/refuses/git"
+chmod +x "$work/refuses/git"
+expect 1 env -u SOURCE_DATE_EPOCH PATH="$work/refuses:$PATH" "$work/clone/tools/packaging/deb.sh" "$work/deb"
+grep -qxE 'deb.sh: git does not say when .*; set SOURCE_DATE_EPOCH' "$err" || fail "deb.sh takes another time"
+
 # ---- a build for another processor --------------------------------------------------------------------
 # Nothing that is built runs here: what the command says of itself comes from one that does.
 env -u COMPAT -u SAN -u MAKEFLAGS make -n -C "$here" BUILD="$work/other" NATIVE=/native/tidelock all >"$work/steps" 2>"$err" || fail "make -n"

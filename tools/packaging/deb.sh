@@ -5,8 +5,8 @@
 #
 # The tree has no debian/: it is put together with what ships below OUT/tidelock-VERSION, from tools/packaging/debian, the
 # record of the interface (its symbols), LICENSE and the version in the header. The same tree makes the same bytes,
-# wherever and whenever: its time is SOURCE_DATE_EPOCH, or that of the last commit. DEBFULLNAME and DEBEMAIL say
-# who packages it.
+# wherever and whenever: its time is SOURCE_DATE_EPOCH, or that of the last commit; where there is no clone, that of the
+# change log. DEBFULLNAME and DEBEMAIL say who packages it.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 mkdir -p "${1:?OUT}"
@@ -15,7 +15,14 @@ export LC_ALL=C TZ=UTC
 
 version=$(sed -n 's/^#define TL_VERSION *"\(.*\)".*/\1/p' "$root/include/tidelock/tidelock.h")
 [[ $version ]] || { echo "deb.sh: the header has no version" >&2 && exit 1; }
-when=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/src/CHANGELOG.md")}
+if [[ ${SOURCE_DATE_EPOCH:-} ]]; then
+    when=$SOURCE_DATE_EPOCH
+elif [[ -e $root/.git ]]; then # where another user owns it git refuses
+    when=$(git -C "$root" log -1 --format=%ct 2>/dev/null) ||
+        { echo "deb.sh: git does not say when the last commit was made; set SOURCE_DATE_EPOCH" >&2 && exit 1; }
+else
+    when=$(stat -c %Y "$root/src/CHANGELOG.md")
+fi
 export SOURCE_DATE_EPOCH=$when
 who="${DEBFULLNAME:-the packagers of tidelock} <${DEBEMAIL:-packagers@tidelock.invalid}>"
 
