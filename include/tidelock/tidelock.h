@@ -560,8 +560,8 @@ void tl_lock_free(tl_lock *lock);
  * TL_EBUSY         another holds it (wait_ms 0, or the retry strategy ended). err says so when that
  *                  is another handle of this client, as it does with TL_ETIMEDOUT. With TL_FOREVER:
  *                  another handle holds it, or on etcd a lock below its name, and the call would
- *                  never end. For the program has no other thread that could release it, and the
- *                  client has no callback
+ *                  never end. For the program has no other thread that could release it, the client
+ *                  has no callback, and the process has no other client, which might have one
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called, during this call or before it
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the

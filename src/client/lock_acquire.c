@@ -89,7 +89,8 @@ static bool is_held_for_good(const tl_gate_node *front) {
            holder->rare->stall_ms == 0;
 }
 
-/* Can only this thread release locks? Other threads of the program may, and so may callbacks of any lock. */
+/* Can only this thread release locks? Other threads of the program may, and so may callbacks of any lock, also
+ * those that another client's keeper calls. So its thread counts. */
 static bool is_alone(tl_client *client) {
     return atomic_load(&client->callers) == 0 && atomic_load(&client->keeper.operations) == 0 &&
            tl__thread_count() == THREADS_ALONE;

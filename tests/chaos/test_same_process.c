@@ -192,6 +192,27 @@ TEST(what_a_callback_may_release_is_waited_for) {
     play(await_a_callback, TL_LOCK_OPTIONS());
 }
 
+/* Of another client, whose thread is no thread of the program but may call it. */
+static bool await_another_client(pair *p) {
+    tl_client_options co = TL_CLIENT_OPTIONS(.url = real_redis_unix_url(server));
+    tl_lock_options o = TL_LOCK_OPTIONS(.max_hold_ms = SHORT_MS, .on_event = release_held,
+                                        .ctx = p);
+    tl_client *client = NULL;
+    tl_lock *other = tl_client_open(&co, &client, &p->err) == TL_OK
+                         ? tl_lock_new(client, "gate", 4, &o, &p->err)
+                         : NULL;
+    bool had = other && tl_lock_acquire(p->first, 0, &p->err) == TL_OK &&
+               tl_lock_acquire(other, 0, &p->err) == TL_OK &&
+               tl_lock_acquire(p->second, TL_FOREVER, &p->err) == TL_OK;
+    tl_lock_free(other);
+    tl_client_close(client);
+    return had;
+}
+
+TEST(what_another_clients_event_may_release_is_waited_for) {
+    play(await_another_client, TL_LOCK_OPTIONS());
+}
+
 static int start(void **state) {
     (void)state;
     server = real_redis_start(NULL);
