@@ -561,7 +561,9 @@ void tl_lock_free(tl_lock *lock);
  *                  is another handle of this client, as it does with TL_ETIMEDOUT. With TL_FOREVER:
  *                  another handle holds it, or on etcd a lock below its name, and the call would
  *                  never end. For the program has no other thread that could release it, the client
- *                  has no callback, and the process has no other client, which might have one
+ *                  has no callback, and the process has no other client, which might have one. A
+ *                  key of another type than string, such as a list, is no lock but counts as held,
+ *                  as with TL_ETIMEDOUT: use another key. oddity of tl_client_look names the type
  * TL_ETIMEDOUT     another held it for all of wait_ms
  * TL_ECANCELLED    tl_lock_cancel was called, during this call or before it
  * TL_EUNCERTAIN    time ran out with a request unanswered. If it takes effect it is undone in the

@@ -153,6 +153,8 @@ CONFORM_OF(a_key_of_another_type_is_held, c, CONFORM_SCRIPTS) {
     assert_string_equal(info.value, c->row->strict ? "another type" : "hash");
     assert_string_equal(info.oddity, c->row->strict ? "holds a value of another type, not a lock"
                                                     : "holds a hash, not a lock");
+    tl_lock *lock = conform_lock_with(c, conform_client(c), TL_LOCK_OPTIONS(.ttl_ms = TTL_MS));
+    ASSERT_RESULT(tl_lock_acquire(lock, 0, &said), TL_EBUSY);
     assert_int_equal(conform_int(c, "HLEN %s", c->key), 1);
 }
 
