@@ -6,7 +6,7 @@
  *
  * A server that restarted may have forgotten another client's vote, which that one still counts. So it gives its vote to
  * the holder, too, only quiet_ms later. Else the holder could give up a third server's vote for it, and the other client,
- * whose request to that one is under way, would have a majority.
+ * whose request to that one is in flight, would have a majority.
  */
 #include "protocol/quorum_renew.h"
 
