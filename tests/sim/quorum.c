@@ -142,7 +142,8 @@ static int next_in_turn(sim_world *w) {
         if (w->quorum.back[i] > 0 && (last < 0 || w->quorum.back[i] > w->quorum.back[last]))
             last = i;
     }
-    sim_ns apart = tl__rate_most_ns((w->cfg.quiet_ms + w->cfg.ttl_ms + w->cfg.connect_ms) * SIM_MS, w->cfg.drift_ppm);
+    sim_ns apart = tl__rate_most_ns((w->cfg.quiet_ms + w->cfg.ttl_ms + w->cfg.connect_ms) * SIM_MS,
+                                    w->cfg.drift_ppm);
     if (last >= 0 && w->now < w->quorum.back[last] + apart)
         return -1;
     return (last + 1) % w->cfg.voters;
