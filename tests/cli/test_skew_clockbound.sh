@@ -2,6 +2,10 @@
 # skew beside ClockBound: a file as its daemon writes it, in both versions, of each status, and each way in which it is no
 # evidence. It never makes a verdict better.
 # shellcheck source-path=SCRIPTDIR
+# On a machine that has just started, no file is 1001 s old: then the test runs where the time since the start is another.
+read -r up _ </proc/uptime
+older=(unshare --map-root-user --time --monotonic 2000 --boottime 2000)
+if ((${up%.*} < 1100)) && "${older[@]}" true 2>/dev/null; then exec "${older[@]}" "$0" "$@"; fi
 source "$(dirname "$0")/lib.sh"
 machine=$("${CC:-cc}" -dumpmachine)
 [[ $machine == x86_64-* || $machine == aarch64-* ]] || { echo "ClockBound runs on no $machine" && exit 77; }
@@ -45,7 +49,9 @@ refused() { # status words -- what is written
 }
 
 # ---- both versions, all statuses -----------------------------------------------------------------------
-counted=1
+old=1 counted=1
+((${up%.*} > 1001)) || old=
+[[ -n $old ]] || part_skipped stale "this machine runs for less than the 1001 s after which a file is stale"
 case $(uname -m) in x86_64 | aarch64) ;; *) counted= ;; esac
 believed -40 40 "as ClockBound believes:" -- 2 1 40000
 believed -40 40 "(free-running)" -- 2 2 40000
@@ -57,7 +63,7 @@ if [[ -n $counted ]]; then
     believed -40 40 "(free-running)" -- 3 2 40000
     believed 260 340 "" -- 3 1 40000 0 300000
     believed -340 -260 "; the server then" -- 3 1 40000 0 -300000
-    refused stale "written nothing for 1001 s" -- 3 1 40000 1001000
+    if [[ -n $old ]]; then refused stale "written nothing for 1001 s" -- 3 1 40000 1001000; fi
 else
     part_skipped version_3 "this processor has no counter that is known"
 fi
@@ -68,7 +74,7 @@ for version in $versions; do
     refused unreadable "at each of 10 tries" -- "$version" 1 40000 0 0 3
     refused unsynchronised "nothing yet" -- "$version" 1 40000 0 0 0
 done
-refused stale "written nothing for 100" -- 2 1 40000 1001000
+if [[ -n $old ]]; then refused stale "written nothing for 100" -- 2 1 40000 1001000; fi
 refused void "before a restart" -- 2 1 40000 -60000
 refused unreadable "version 4 " -- 4 1 40000
 refused unreadable "version 1 " -- 1 1 40000

@@ -17,9 +17,8 @@ warns lib || fail "a clone doesn't end at a warning"
 rm -r "$copy/.git"
 
 "${make[@]}" -s WERROR=1 TLS=0 JSON=0 COMPAT=0 lib >"$out" 2>"$err" || fail "it isn't built: $(tail -n 5 "$err")"
-[[ $(sed 's/ is missing.*//' "$err") == $'tidelock: without etcd (etcd://): jansson\ntidelock: without gRPC (etcd:// by JSON alone): libnghttp2\ntidelock: without TLS (rediss://): OpenSSL' ]] ||
-    fail "another complaint: $(cat "$err")"
-lib=$(find "$copy/build" -name libtidelock.a)
+[[ ! -s $err ]] || fail "it complains of what was not wanted: $(cat "$err")"
+lib=$(find "$copy/build" -maxdepth 2 -name libtidelock.a)
 cat >"$work/open.c" <<'END'
 #include <stdio.h>
 #include <tidelock/tidelock.h>
