@@ -393,7 +393,8 @@ static bool conclude(tl_cluster *cluster, tl_member *member, tl_mono now) {
  * waits for a new list: by the old one it would not ask a replica that has come, and taken over, since. */
 static bool knows_whom_to_ask(tl_cluster *cluster, tl_member *member) {
     char message[TL_SITE_MESSAGE_SIZE];
-    int64_t age_ms = tl__ms_until(cluster->listed, tl__mono_now());
+    bool never = cluster->listed.ns == 0; /* a machine that has just started is not 10 s old */
+    int64_t age_ms = never ? LEARN_MS : tl__ms_until(cluster->listed, tl__mono_now());
     cluster->learns = cluster->learns || age_ms >= LEARN_MS / 2;
     if (age_ms < LEARN_MS || !GUARD(replicas_listed_lately))
         return true;
