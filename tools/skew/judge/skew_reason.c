@@ -252,6 +252,18 @@ static void add_far_server(skew_result *result) {
     append(result, text);
 }
 
+/* A client that is delayed between reading its clock and GETSET leaves an old stamp, as if its clock were behind by
+ * as much. No clock shows that. */
+static void add_left_for_delays(skew_result *result, const skew_pair *pair) {
+    int64_t used_us = pair->gap.hi > 0 ? pair->gap.hi : 0;
+    char left[SKEW_NUMBER_SIZE], text[SKEW_REASON_SIZE];
+
+    (void)snprintf(text, sizeof text, "; %s ms are left for legacy clients' delays",
+                   skew_down(left, tl__add_sat(result->rule.slack_us, -used_us),
+                             skew_decimals_beyond(pair->gap, result->rule.slack_us)));
+    append(result, text);
+}
+
 void skew_say_safe(skew_result *result, const skew_pair *pair) {
     char hold[SKEW_NUMBER_SIZE], what[128];
 
@@ -262,10 +274,9 @@ void skew_say_safe(skew_result *result, const skew_pair *pair) {
                        ? " (assumed: say --longest-hold)"
                        : "");
     explain(result, pair, what);
-    size_t n = strlen(result->reason);
+    add_left_for_delays(result, pair);
     if (GUARD(assumed_hosts_are_said) && result->rule.hosts_assumed)
-        (void)snprintf(result->reason + n, sizeof result->reason - n,
-                       "; a host that was not seen is not judged: name all by --expect");
+        append(result, "; a host that was not seen is not judged: name all by --expect");
     add_far_server(result);
 }
 
