@@ -24,7 +24,8 @@ void doctor_judge_host(const tl_vmclock_view *view, const char *why, doctor_repo
                      "a VMClock of version %d, with a VM generation", TL_VMCLOCK_VERSION);
         doctor_why(report, "held locks are renewed at once when this machine was paused or moved, "
                            "and lost when it was restored");
-        doctor_fix(report, "nothing to do");
+        doctor_fix(report, "see that each program that locks may open " TL_VMCLOCK_PATH
+                           ", also as another user or in a container");
     }
     if (view && (view->flags & (TL_VMCLOCK_SOON | TL_VMCLOCK_IMMINENT))) {
         doctor_found(report, "vmclock-disruption", DOCTOR_WARNING,
