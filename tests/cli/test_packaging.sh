@@ -79,13 +79,15 @@ expect 0 tidelock "${words_unit[@]}"
 grep -q '^nightly, fence [1-9]' "$out" || fail "the unit says: $(cat "$out")"
 command_of cronjob run
 expect "$busy" tidelock "${words[@]}"
+# Both stand by while another holds the lock, for minutes and an hour: not here.
 redis SET jobs:nightly "another's" PX 600000 >/dev/null
-expect "$busy" tidelock "${words[@]}"
-# The unit stands by: for an hour, so not here.
-for i in "${!words_unit[@]}"; do
-    if [[ ${words_unit[i]} == -w ]]; then words_unit[i + 1]=100ms; fi
+for run in words words_unit; do
+    declare -n those=$run
+    for i in "${!those[@]}"; do
+        if [[ ${those[i]} == -w ]]; then those[i + 1]=100ms; fi
+    done
+    expect "$busy" tidelock "${those[@]}"
 done
-expect "$busy" tidelock "${words_unit[@]}"
 
 if command -v systemd-analyze >/dev/null; then
     mkdir "$work/units"
