@@ -46,7 +46,8 @@ typedef struct tl_dlu tl_dlu;
 
 /**
  * Make a handle, with the bridge protocol and the defaults of tl_legacy_options: clock_skew_max_ms
- * 1 s, legacy_delay_max_ms 500 ms, locks of 60 s. No I/O.
+ * 1 s, legacy_delay_max_ms 500 ms, locks of 60 s. Where Java can take longer than 500 ms from its clock
+ * read to its GETSET (three socket time-outs and a pause), use tl_dlu_open_with. No I/O.
  *
  * url      as in tl_client_options; NULL is local:
  * returns  NULL on failure: TL_EINVALID, TL_ENOMEM
@@ -103,7 +104,8 @@ bool tl_dlu_lock_wait(tl_dlu *dlu, const char *key, int64_t wait_ms, tl_error *e
  * result may be ignored, as it calls for no action: it says whether the lock lasted until the
  * release. Blocks at most attempt_ms.
  *
- * TL_OK            it was ours until now
+ * TL_OK            it was ours until now, unless a client deleted it, and another locked it within
+ *                  clock_skew_max_ms of us
  * TL_EINVALID      this thread doesn't hold it, or its hold expired so long ago that it was
  *                  forgotten: with the defaults at least 46.9 s, since it expired or since this
  *                  handle locked the key again

@@ -65,7 +65,7 @@ static const opt options[] = {
     {0, "watchdog", OPT_DURATION, AT(watchdog_ms), "D",
      "lose the lock D after the last sign of life", 0, 0},
     {0, "once-per", OPT_DURATION, AT(once_per_ms), "D",
-     "run it once in D over all hosts; implies -n", 0, 0},
+     "run it once in D over all hosts; without -w it tries once", 0, 0},
     {0, "name", OPT_TEXT, AT(name), "NAME", "the holder's name that others see (the command's)", 0,
      0},
     {'v', "verbose", OPT_COUNT, AT(verbose), NULL,
