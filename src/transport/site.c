@@ -194,6 +194,9 @@ bool tl__site_is_named(tl_site *site, tl_mono since) {
 }
 
 bool tl__site_is_confirmed(tl_site *site, tl_mono since, bool adopted, tl_mono now) {
+    /* In this order: the other thread stores first_ns first. Read the other way round, it could miss a name that
+     * counts, and a new master would not have to settle. */
+    bool named = tl__site_was_named(site, since);
     tl_mono first = {atomic_load(&site->first_ns)};
     bool former = atomic_load(&site->generation) > 1 || /* the lock may be a former server's */
                   (adopted && GUARD(adopted_settles));
@@ -203,7 +206,11 @@ bool tl__site_is_confirmed(tl_site *site, tl_mono since, bool adopted, tl_mono n
      * is lost. */
     if (GUARD(new_master_settles) && site->settles && former && first.ns != 0)
         since = tl__mono_max(since, tl__mono_add_ms(first, TL_NAMED_MS));
-    return !tl__mono_before(now, since) && tl__site_is_named(site, since);
+    if (tl__mono_before(now, since))
+        return false;
+    if (!named)
+        want(site, false);
+    return named && tl__site_is_named(site, since);
 }
 
 /* The longest time by our clock that is no longer than TL_NAMED_MS by another's. */
