@@ -320,7 +320,8 @@ static hold *take_mine(tl_dlu *dlu, const char *key) {
 }
 
 /* Takes out a hold of this thread if there is one, else any. A late release must not end the lock of
- * the successor: so the earliest hold that is remembered goes first. */
+ * the successor: so the earliest hold that is remembered goes first, also of two of one thread, which may
+ * lock for many as in a loop of events. */
 static hold *take_any(tl_dlu *dlu, const char *key) {
     hold **best = NULL;
     int best_rank = -1;

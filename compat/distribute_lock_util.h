@@ -118,10 +118,10 @@ tl_err tl_dlu_release(tl_dlu *dlu, const char *key, tl_error *err);
 
 /**
  * As tl_dlu_release, for a lock that any thread of this handle has locked. If the calling thread
- * has locked the key itself, that lock is meant. Else the handle can't know which one is: where a
- * lock has expired without a release and this handle has locked the key again, this ends the
- * expired one first, with TL_ETAKEN or TL_EEXPIRED, and the next call ends the later one. So a late
- * release leaves the successor's lock. But:
+ * has locked the key itself, its own lock is meant. Where a lock has expired without a release and
+ * this handle, or this thread, has locked the key again, the handle can't know which of both is
+ * meant: this ends the expired one first, with TL_ETAKEN or TL_EEXPIRED, and the next call ends the
+ * later one. So a late release leaves the successor's lock. But:
  *
  * - If the expired lock is never released, the later one stays locked until it expires.
  * - The expired one counts for no longer than the lock lasts that came after it. A release that is

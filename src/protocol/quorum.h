@@ -76,8 +76,8 @@ typedef struct {
  *  vote of one of these servers, and so draws a larger number. */
 tl_quorum_fence tl__quorum_fence(const uint64_t *numbers, unsigned count);
 
-/** Turn `job` into a request for a vote that the holder has lost. It is no new hold, so quiet_ms does not
- *  apply. Its number keeps the counter from falling behind the hold's. */
+/** Turn `job` into a request for a vote that the holder has lost. Like one for a new hold it is refused for
+ *  quiet_ms after the server's start. Its number keeps the counter from falling behind the hold's. */
 void tl__quorum_ask_again(tl_job *job, const tl_event *event, unsigned count);
 
 /** The message why there is no majority, with what happened at one of the servers. */
