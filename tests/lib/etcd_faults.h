@@ -39,19 +39,8 @@ static inline tl_client *open_with(tl_client_options o) {
     return c;
 }
 
-/* So that a test that fails by a loss says why: the log of the client that holds, and the loss. */
-static inline void print_log(tl_log_level level, const char *line, void *ctx) {
-    (void)level, (void)ctx;
-    (void)fprintf(stderr, "%lld ms: %s\n", (long long)now_ms(), line);
-}
-static inline void print_loss(tl_lock *lock, const tl_lock_event *event, void *ctx) {
-    (void)lock;
-    if (event->state == TL_LOST)
-        print_log(TL_LOG_WARNING, event->detail, ctx);
-}
-
 static inline tl_lock *new_lock(tl_client *c, const char *key, int64_t ttl_ms) {
-    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = print_loss);
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms);
     tl_lock *lock = tl_lock_new(c, key, strlen(key), &o, NULL);
     assert_non_null(lock);
     return lock;
@@ -97,6 +86,17 @@ static inline void assert_held_for(tl_lock *lock, tl_client *looks, const char *
     }
 }
 
+/* So that a test that fails by a loss says why: the log of the client that holds, and the loss. */
+static inline void print_log(tl_log_level level, const char *line, void *ctx) {
+    (void)level, (void)ctx;
+    (void)fprintf(stderr, "%lld ms: %s\n", (long long)now_ms(), line);
+}
+static inline void print_loss(tl_lock *lock, const tl_lock_event *event, void *ctx) {
+    (void)lock;
+    if (event->state == TL_LOST)
+        print_log(TL_LOG_WARNING, event->detail, ctx);
+}
+
 /* The leader is stopped for longer than a lifetime, while requests are queued at it: the holder's, and of one who tries. What
  * was queued is carried out, or answered, when it is woken, and harms nobody. */
 static inline void etcd_stop_and_wake_the_leader(real_etcd *e, int64_t ttl_ms) {
@@ -107,7 +107,9 @@ static inline void etcd_stop_and_wake_the_leader(real_etcd *e, int64_t ttl_ms) {
                                                    .attempt_ms = 500, .connect_ms = 500));
     tl_client *looks = open_with(
         TL_CLIENT_OPTIONS(.url = url_from(e, (leader + 1) % 3), .attempt_ms = 2000));
-    tl_lock *lock = new_lock(c, "k", ttl_ms), *other = new_lock(tries, "k", ttl_ms);
+    const tl_lock_options o = TL_LOCK_OPTIONS(.ttl_ms = ttl_ms, .on_event = print_loss);
+    tl_lock *lock = tl_lock_new(c, "k", 1, &o, NULL), *other = new_lock(tries, "k", ttl_ms);
+    assert_non_null(lock);
     acquire(lock, ENOUGH_MS);
     (void)tl_lock_acquire(other, 0, NULL); /* connects, so that its next request is sent */
     real_etcd_freeze(e, leader);
