@@ -492,8 +492,9 @@ typedef struct {
  *     request, 49 times in a row and for a second at most. With `fair`, and on etcd, each
  *     waiter asks the server. There, and with redis+quorum:, no release hands over within the
  *     process.
- *   - Clients that only try `SET NX` again and again have a chance after each 200 grants without
- *     `fair` while a queue lasts. They have none while only fair waiters queue.
+ *   - Clients that only try `SET NX` again and again find the lock free for one round trip after
+ *     each 200 grants without `fair`, while a queue lasts. They may try for minutes before they
+ *     meet that moment. While only fair waiters queue they never find it free.
  *   - There is no queue below Redis 3.2, nor for a user who lacks the permission for it (`tidelock
  *     doctor` says so). Waiters then listen for the release, or ask again and again. The first that
  *     asks acquires the lock, and any waiter may starve. `fair` is no error there.
