@@ -53,7 +53,7 @@ is_waiting() {
 # A step behind a proxy that lets something happen in the middle of it: see migrate_proxy.py.
 through() { # how, command...
     local status=0
-    "$python" "$here/tests/cli/migrate_proxy.py" "$socket" "$work/proxy.sock" "$1" 2>"$work/proxy.err" &
+    { "$python" "$here/tests/cli/migrate_proxy.py" "$socket" "$work/proxy.sock" "$1" & } 2>"$work/proxy.err"
     proxy=$!
     until_true 10 test -S "$work/proxy.sock" || depth=1 fail "no proxy: $(cat "$work/proxy.err")"
     shift

@@ -37,7 +37,7 @@ is_newer() {
     local now
     now=$(stamp) && [[ -n $now ]] && ((now > first))
 }
-"$tidelock" agent --name one --every 500ms 2>"$work/agent.err" &
+{ "$tidelock" agent --name one --every 500ms & } 2>"$work/agent.err"
 pid=$!
 until_true 10 begin_after || fail "nothing is published"
 until_true 10 is_newer || fail "the record is never renewed"
@@ -85,11 +85,11 @@ wait_for $pid 10
 
 # ---- two of one name -----------------------------------------------------------------------------------
 expect 0 "$tidelock" agent --forget one
-"$tidelock" agent --name one --every 500ms 2>"$work/a.err" &
+{ "$tidelock" agent --name one --every 500ms & } 2>"$work/a.err"
 a=$!
 until_true 10 record || fail "nothing is published"
 id_a=${words[1]}
-"$tidelock" agent --name one --every 3s 2>"$work/b.err" & # its word lasts until the other has looked
+{ "$tidelock" agent --name one --every 3s & } 2>"$work/b.err" # its word lasts until the other has looked
 b=$!
 until_true 10 grep -qs 'another agent publishes as one' "$work/a.err" || fail "the clash is not noticed"
 clashes() { [[ $(redis GET "$key" | cut -d' ' -f15) == 1 ]]; }

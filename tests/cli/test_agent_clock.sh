@@ -16,7 +16,7 @@ odd() { # name, options of the agent -- its environment; the agent's pid comes i
     shift
     while [[ $1 != -- ]]; do options+=("$1") && shift; done
     shift
-    env LD_PRELOAD="$work/odd_clock.so" "$@" "$tidelock" agent -v --name "$name" "${options[@]}" 2>"$work/$name.err" &
+    { env LD_PRELOAD="$work/odd_clock.so" "$@" "$tidelock" agent -v --name "$name" "${options[@]}" & } 2>"$work/$name.err"
     pid=$!
 }
 rounds() { (($(grep -c ' us from the server' "$work/$1.err") >= $2)); }

@@ -79,7 +79,7 @@ PY
 follow() { # ppm, way, --every in ms, limit in s
     local name=slewed-$1-$2-$3 pid
     "$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(48))' "$work/slew"
-    LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" agent --name "$name" --every "$3ms" 2>"$work/$name.err" &
+    { LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" agent --name "$name" --every "$3ms" & } 2>"$work/$name.err"
     pid=$!
     until_true 20 published "$name" || fail "no record of $name: $(cat "$work/$name.err")"
     "$python" "$work/follow.py" "$tidelock" "$work/slew" "$name" "$@" >"$work/line" 2>"$err" || fail "$*: $(tail -n 3 "$err")"
@@ -109,7 +109,7 @@ expect 0 "$tidelock" agent --forget short
 
 # A correction of a second during a measurement of three: it is no step of the server's clock.
 "$python" -c 'import sys; open(sys.argv[1], "wb").write(bytes(48))' "$work/slew"
-LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" skew --no-agents --for 3s --json >"$out" 2>"$err" &
+{ LD_PRELOAD="$work/odd_clock.so" ODD_CLOCK_SLEW="$work/slew" "$tidelock" skew --no-agents --for 3s --json & } >"$out" 2>"$err"
 pid=$!
 until_true 20 grep -q "$work/slew" "/proc/$pid/maps" || fail "it reads no clock"
 "$python" "$work/slew.py" "$work/slew" 83333 0 1000000000

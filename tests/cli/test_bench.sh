@@ -63,7 +63,7 @@ redis -a secret CONFIG SET requirepass '' >/dev/null
 # Ended half-way, it gives back what it holds.
 for after in 0.3 1.5 2.8 3.6; do # in the middle of each measurement
     for try in {1..20}; do       # until it is told before it is over
-        "$tidelock" bench --seconds 4 >"$out" 2>"$err" &
+        { "$tidelock" bench --seconds 4 & } >"$out" 2>"$err"
         pid=$!
         nap $after || :
         kill -TERM $pid
@@ -79,7 +79,7 @@ done
 measures() { redis INFO commandstats | grep -qE '^cmdstat_time:calls=[0-9]{3}'; }
 for try in {1..20}; do # until it is told before it has found that out by itself, after 2 s
     redis CONFIG RESETSTAT >/dev/null
-    "$tidelock" bench --seconds 600 >"$out" 2>"$err" &
+    { "$tidelock" bench --seconds 600 & } >"$out" 2>"$err"
     pid=$!
     until_true 20 measures || fail "it asks for nothing"
     stop_server STOP

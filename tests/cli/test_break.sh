@@ -15,7 +15,7 @@ for kind in "SADD set x" "HSET hash f v"; do
 done
 
 # A lock of tidelock's: its holder finds it lost, and the next fence is larger.
-"$tidelock" run -v -t 10s k -- sleep 1000 2>"$work/run" &
+{ "$tidelock" run -v -t 10s k -- sleep 1000 & } 2>"$work/run"
 run=$!
 is_known() { [[ $(redis HGET 'tidelock:{k}' token) ]]; } # from its first renewal on
 until_true 10 is_known || fail "no lock"

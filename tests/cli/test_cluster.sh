@@ -110,7 +110,7 @@ expect 0 "$tidelock" doctor --acl locker 'jobs:*'
 grep -q '^ACL SETUSER locker .* +role +cluster|slots +cluster|info +asking ' "$out" || fail "--acl: $(cat "$out")"
 
 # A slot is left open; then it moves, and an agent with it.
-"$tidelock" agent --every 200ms --name steady 2>"$work/agent" &
+{ "$tidelock" agent --every 200ms --name steady & } 2>"$work/agent"
 agent=$!
 record() { of "$1" GET '{tidelock:agents}:steady'; }
 has_record() { [[ $(record "$1") == tidelock* || -n $(record "$1") && $(record "$1") != MOVED* ]]; }
@@ -132,7 +132,7 @@ expect 0 "$tidelock" agent --forget steady
 # A master whose clock is off: whatever the others say, it is not safe.
 claim_port
 late=$claimed
-"$python" "$here/tests/cli/late_proxy.py" "$late" 50000000 "$b" >"$work/late" 2>&1 &
+{ "$python" "$here/tests/cli/late_proxy.py" "$late" 50000000 "$b" & } >"$work/late" 2>&1
 wait_file "$work/late"
 expect 0 "${here_too[@]}"
 expect 0 "${skew[@]}"

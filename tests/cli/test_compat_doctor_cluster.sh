@@ -54,7 +54,7 @@ use_locks() { # key, options of the protocol
     token=$(cut -d' ' -f1 "$out")
     expect 75 "$tidelock" run -n "$@" "$key" -- true
     expect 1 "$tidelock" check "$@" "$key"
-    "$tidelock" run -w 10m "$@" "$key" -- touch "$work/had" 2>"$work/waits" &
+    { "$tidelock" run -w 10m "$@" "$key" -- touch "$work/had" & } 2>"$work/waits"
     local waiter=$!
     waits() { on_all PUBSUB CHANNELS | grep -q tidelock; }
     until_true 10 waits || fail "nobody listens: $(cat "$work/waits")"

@@ -42,8 +42,8 @@ assert_free k
 expect_line 64 'legacy_ttl_min' "$tidelock" check --protocol bridge --legacy-ttl-min 1s k
 
 # Of this lifetime 13 s are believed: it is renewed before the command is told to end, which sees the next stamp.
-"$tidelock" run --protocol bridge --legacy-ttl-min 33s --clock-skew-max 10s --legacy-delay-max 1ms brief -- \
-    sh -c 'was=$(redis-cli -s "$1" GET brief); while [ "$(redis-cli -s "$1" GET brief)" = "$was" ]; do sleep 0.05; done' sh "$socket" 2>"$work/brief" &
+{ "$tidelock" run --protocol bridge --legacy-ttl-min 33s --clock-skew-max 10s --legacy-delay-max 1ms brief -- \
+    sh -c 'was=$(redis-cli -s "$1" GET brief); while [ "$(redis-cli -s "$1" GET brief)" = "$was" ]; do sleep 0.05; done' sh "$socket" & } 2>"$work/brief"
 brief=$!
 
 # ---- bridge -----------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ read -r ttl fence <"$out"
 json_has "$work/json" protocol bridge
 json_has "$work/json" state free
 # A legacy client whose clock runs far ahead takes it: the message tells by how much.
-"$tidelock" run -v --protocol bridge --legacy-ttl-min 12s --clock-skew-max 500ms k -- sleep 1000 2>"$err" &
+{ "$tidelock" run -v --protocol bridge --legacy-ttl-min 12s --clock-skew-max 500ms k -- sleep 1000 & } 2>"$err"
 run=$!
 until_true 10 is_held k || fail "no lock"
 redis SET k $(($(now_ms) + 400000 + 12000)) >/dev/null

@@ -31,7 +31,7 @@ expect 0 "$tidelock" lock --protocol timestamp k
 looks() { redis INFO commandstats | sed -n 's/^cmdstat_watch:calls=\([0-9]*\),.*/\1/p'; }
 before=$(looks)
 waits() { (($(looks) > before)); }
-"$tidelock" run -w 12s --protocol timestamp k -- echo never >"$out" 2>"$err" &
+{ "$tidelock" run -w 12s --protocol timestamp k -- echo never & } >"$out" 2>"$err"
 waiter=$!
 until_true 10 waits || fail "nobody waits"
 stop_server STOP

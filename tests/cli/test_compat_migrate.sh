@@ -113,7 +113,7 @@ busy() { # starts it in the background, and waits until it is at it
     redis CONFIG RESETSTAT >/dev/null
     redis HSET "$register" lease_ms "$1" >/dev/null
     shift
-    "$@" >"$work/step" 2>&1 &
+    { "$@" & } >"$work/step" 2>&1
     step=$!
     until_true 20 is_waiting || fail "it does not wait: $(cat "$work/step")"
 }
@@ -154,7 +154,7 @@ no_clients
 for word in rollback advance; do
     set_phase 1 20
     client one 19 0 600 'import sh'
-    "$tidelock" migrate $word --yes --wait 600s >"$work/step" 2>&1 &
+    { "$tidelock" migrate $word --yes --wait 600s & } >"$work/step" 2>&1
     step=$!
     until_true 20 grep -qE "^tidelock: migrate $word: waiting, for 600 s at most: a client has not confirmed epoch 20: .*: import sh on db1" "$work/step" ||
         fail "it waits in silence: $(cat "$work/step")"
@@ -165,7 +165,7 @@ for word in rollback advance; do
 done
 set_phase 1 20
 client one 19 0 600
-"$tidelock" migrate rollback --yes --wait 600s >"$work/step" 2>&1 &
+{ "$tidelock" migrate rollback --yes --wait 600s & } >"$work/step" 2>&1
 step=$!
 until_true 20 grep -q 'waiting, for' "$work/step" || fail "it does not wait: $(cat "$work/step")"
 client one 20 1 600
@@ -181,7 +181,7 @@ no_clients
 set_phase 2 20 # a stamp of our own that isn't over
 expect 0 "$tidelock" lock --protocol bridge --legacy-ttl-min 600s jobs:ours
 redis HSET "$register:clients" itself "20 2 1000 $(($(server_us) + 600000000)) 0.1.0 $(redis HGET 'tidelock:{jobs:ours}' owner)" >/dev/null
-"$tidelock" migrate advance --yes --wait 600s >"$work/step" 2>&1 &
+{ "$tidelock" migrate advance --yes --wait 600s & } >"$work/step" 2>&1
 step=$!
 until_true 20 grep -q "waiting, for .*: 1 stamp is left of tidelock's own: jobs:ours" "$work/step" || fail "it does not wait: $(cat "$work/step")"
 redis DEL jobs:ours 'tidelock:{jobs:ours}' >/dev/null
@@ -206,9 +206,9 @@ tries=0 epoch=0
 while ((epoch < 30)); do
     ((epoch += 10, ++tries < 20)) || fail "two at once: they never are"
     set_phase 0 $epoch "$(server_us)"
-    migrate advance --yes >"$work/a" 2>&1 &
+    { migrate advance --yes & } >"$work/a" 2>&1
     a=$!
-    migrate advance --yes >"$work/b" 2>&1 &
+    { migrate advance --yes & } >"$work/b" 2>&1
     b=$!
     wait_for $a 30
     first=$status
@@ -231,7 +231,7 @@ lose_it() { # while it waits; fails when it has not waited so long
     set_phase 0 1
     redis HSET "$register:clients" one "1 0 3000 $(($(server_us) + 600000000)) 0.1.0 db1 4711 nightly" >/dev/null
     redis CONFIG RESETSTAT >/dev/null
-    "$tidelock" migrate advance --yes >"$out" 2>"$err" </dev/null &
+    { "$tidelock" migrate advance --yes </dev/null & } >"$out" 2>"$err"
     advancing=$!
     until_true 10 is_waiting || fail "it does not begin to wait"
     nap 1 || : # of its 3 s

@@ -12,7 +12,7 @@ epoch=1
 watch() { # options; starts it, and waits until it is at it
     set_phase 1 $((epoch += 10))
     redis CONFIG RESETSTAT >/dev/null
-    migrate advance --yes --monitor 0s "$@" >"$work/watch" 2>&1 &
+    { migrate advance --yes --monitor 0s "$@" & } >"$work/watch" 2>&1
     watch=$!
     until_true 20 is_waiting || fail "it does not watch: $(cat "$work/watch")"
 }
@@ -122,7 +122,7 @@ printf '%s\n' MULTI 'SET jobs:quick 1763700060000' 'DEL jobs:quick' EXEC | redis
 refuses 'SETNX, GETSET or SET of a legacy client on jobs:quick: '
 # What tidelock writes, by all of its ways, is no legacy client's; nor is what others write elsewhere.
 set_phase 1 $((epoch += 10))
-migrate advance --yes --watch 3s --monitor 0s >"$out" 2>"$err" &
+{ migrate advance --yes --watch 3s --monitor 0s & } >"$out" 2>"$err"
 watch=$!
 for ((i = 0; i < 1000; i++)); do
     gone $watch && break
@@ -137,7 +137,7 @@ shows 'events +keyspace events for .*: [1-9][0-9]* writes to keys of the namespa
 redis HSET "$register" keys '*' >/dev/null
 redis DEL elsewhere >/dev/null
 set_phase 1 $((epoch += 10))
-migrate advance --yes --watch 1s --monitor 0s >"$out" 2>"$err" &
+{ migrate advance --yes --watch 1s --monitor 0s & } >"$out" 2>"$err"
 watch=$!
 until gone $watch; do
     "$tidelock" run --protocol auto --namespace 'default' mine -- true || fail "no lock"
@@ -181,7 +181,7 @@ redis CONFIG SET notify-keyspace-events '' >/dev/null
 # Without --monitor it is read when a call is counted that nobody has seen; not before.
 set_phase 1 $((epoch += 10))
 redis CONFIG RESETSTAT >/dev/null
-"$tidelock" migrate advance --yes --watch 5m --wait 0s >"$work/watch" 2>&1 &
+{ "$tidelock" migrate advance --yes --watch 5m --wait 0s & } >"$work/watch" 2>&1
 watch=$!
 until_true 20 is_waiting || fail "it does not watch: $(cat "$work/watch")"
 ! redis CLIENT LIST | grep -q cmd=monitor || fail "MONITOR is read without need"

@@ -81,7 +81,7 @@ expect 0 migrate rollback --yes
 in_phase 2 5
 # 2 to 1 is written first; Java may start when the lease is over and no token is left.
 redis SET jobs:z $token PX 3600000 >/dev/null
-migrate rollback --yes >"$work/back" 2>"$work/back.err" &
+{ migrate rollback --yes & } >"$work/back" 2>"$work/back.err"
 back=$!
 until_true 20 grep -q 'waiting for 2 tokens' "$work/back.err" || fail "it says nothing of tokens: $(cat "$work/back" "$work/back.err")"
 grep -qE 'Java may not start yet: waiting for 2 tokens: jobs:[yz] \(ends in .* jobs:[yz] \(ends in' "$work/back.err" || fail "tokens: $(cat "$work/back.err")"
@@ -114,7 +114,7 @@ through old rollback || fail "an old server, from 1 to 0: $(cat "$out" "$err")"
 # A signal ends that wait; the phase has changed, and it says how to find out more.
 set_phase 2 10
 redis SET jobs:z $token PX 3600000 >/dev/null
-migrate rollback --yes >"$work/back" 2>"$work/back.err" &
+{ migrate rollback --yes & } >"$work/back" 2>"$work/back.err"
 back=$!
 until_true 20 grep -q 'waiting for 1 token' "$work/back.err" || fail "no word of tokens: $(cat "$work/back.err")"
 kill -INT $back
@@ -129,7 +129,7 @@ redis DEL jobs:z >/dev/null
 watch() { # options; starts it, and waits until it is at it
     set_phase 1 20
     redis CONFIG RESETSTAT >/dev/null
-    migrate advance --yes "$@" >"$work/watch" 2>&1 &
+    { migrate advance --yes "$@" & } >"$work/watch" 2>&1
     watch=$!
     until_true 20 is_waiting || fail "it does not watch: $(cat "$work/watch")"
 }
@@ -177,7 +177,7 @@ PY
 for command in SETNX getset; do
     watch --watch 5m --monitor 5m
     : >"$work/java"
-    java 'CLIENT SETNAME java-7' "$command jobs:quick 1" 'DEL jobs:quick' >"$work/java" &
+    { java 'CLIENT SETNAME java-7' "$command jobs:quick 1" 'DEL jobs:quick' & } >"$work/java"
     java=$!
     refuses "${command^^} of a legacy client on jobs:quick: 127\.0\.0\.1:[0-9]+( \(called java-7\))?: end it, or have the server refuse it: tidelock migrate acl"
     wait_file "$work/java"

@@ -8,7 +8,7 @@ start_server
 
 expect 0 migrate init --keys 'jobs:*' --phase 3 --lease 3s --yes
 redis HSET "$register" epoch 7 >/dev/null
-"$tidelock" run --protocol auto --namespace 'jobs:*=default' jobs:mine -- sleep 1000 2>"$work/service" &
+{ "$tidelock" run --protocol auto --namespace 'jobs:*=default' jobs:mine -- sleep 1000 & } 2>"$work/service"
 service=$!
 is_in() { migrate clients | grep -qE "^  $1 +sleep on .*: epoch $2, phase 3 \(token\), seen [^,]* ago, version [^,]*$"; }
 follows() { until_true 20 is_in "$@" || depth=1 fail "not $1: $(migrate clients; cat "$work/service")"; }

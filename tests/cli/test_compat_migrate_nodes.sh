@@ -20,7 +20,7 @@ of "${masters[0]}" CLUSTER SETSLOT "$slot" MIGRATING "$(id "${masters[1]}")" >/d
 refused "slot $slot is being moved to the node" migrate rollback --phase 2 --yes
 ! grep -q 'scan' "$err" || fail "it scanned what it can't: $(cat "$err")"
 of "${masters[0]}" DEL "$held" >/dev/null
-migrate rollback --phase 2 --yes --wait 60s >"$out" 2>"$err" </dev/null &
+{ migrate rollback --phase 2 --yes --wait 60s </dev/null & } >"$out" 2>"$err"
 step=$!
 until_true 20 grep -q 'waiting, for 60.0 s at most: .*is being moved' "$err" || fail "it doesn't wait for the slot"
 of "${masters[0]}" MIGRATE 127.0.0.1 "${masters[1]}" "$key" 0 60000 >/dev/null
@@ -43,7 +43,7 @@ expect 0 migrate rollback --phase 1 --yes --wait 30s
 says 'Java may start$'
 
 # ---- a failover in the watch -----------------------------------------------------------------------------------------
-migrate advance --phase 2 --watch 4s --yes --wait 60s >"$out" 2>"$err" </dev/null &
+{ migrate advance --phase 2 --watch 4s --yes --wait 60s </dev/null & } >"$out" 2>"$err"
 step=$!
 until_true 20 grep -q 'watching for legacy clients' "$err"
 of "${replicas[1]}" CLUSTER FAILOVER >/dev/null
@@ -55,9 +55,9 @@ if [[ $status != 0 ]]; then expect 0 migrate advance --phase 2 --watch 1s --yes 
 all_in 2
 
 # ---- two operators ----------------------------------------------------------------------------------------------------
-migrate rollback --phase 1 --yes --wait 30s >"$out" 2>"$err" </dev/null &
+{ migrate rollback --phase 1 --yes --wait 30s </dev/null & } >"$out" 2>"$err"
 one=$!
-migrate advance --phase 3 --yes --wait 30s >"$work/out2" 2>"$work/err2" </dev/null &
+{ migrate advance --phase 3 --yes --wait 30s </dev/null & } >"$work/out2" 2>"$work/err2"
 other=$!
 wait_for $one 60
 first=$status

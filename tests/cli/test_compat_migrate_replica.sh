@@ -7,8 +7,8 @@ start_server
 open_port
 redis CONFIG SET repl-diskless-sync-delay 0 >/dev/null
 mkdir "$work/replica"
-redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --appendonly no \
-    --replicaof 127.0.0.1 "$port" >"$work/replica.log" 2>&1 &
+{ redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --appendonly no \
+    --replicaof 127.0.0.1 "$port" & } >"$work/replica.log" 2>&1
 replica=$!
 on_replica() { redis-cli -s "$work/replica.sock" "$@" 2>/dev/null; }
 follows() { on_replica INFO replication | grep -q 'master_link_status:up'; }

@@ -74,7 +74,7 @@ of "$master" ACL DELUSER asker half part >/dev/null
 for p in $master "${replica[@]}"; do of "$p" ACL SETUSER javaapp on nopass '~*' '&*' +@all -setnx -getset >/dev/null; done
 watch() { # port of the master
     of "$1" CONFIG RESETSTAT >/dev/null
-    "$tidelock" migrate advance --namespace ns --phase 2 --watch 5m --yes >"$work/watch" 2>&1 &
+    { "$tidelock" migrate advance --namespace ns --phase 2 --watch 5m --yes & } >"$work/watch" 2>&1
     watch=$!
     until_true 20 watches "$1" || fail "it does not watch: $(cat "$work/watch")"
 }

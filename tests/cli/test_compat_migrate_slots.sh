@@ -43,7 +43,7 @@ now_ms=$(($(date +%s) * 1000))
 at jobs:java SET jobs:java $((now_ms + 3600000)) >/dev/null
 refused '1 stamp stands without a sidecar.*jobs:java' migrate advance --phase 2 --watch 1s --yes
 at jobs:java DEL jobs:java >/dev/null
-migrate advance --phase 2 --watch 3s --monitor 0s --yes >"$out" 2>"$err" </dev/null &
+{ migrate advance --phase 2 --watch 3s --monitor 0s --yes </dev/null & } >"$out" 2>"$err"
 step=$!
 until_true 20 grep -q 'watching for legacy clients' "$err"
 at jobs:java SETNX jobs:java 1 >/dev/null
@@ -56,7 +56,7 @@ all_in 1
 # ---- while it watches a cluster that doesn't change, it reads no register, and asks by the connections that it has --------
 calls() { of "${masters[0]}" INFO commandstats | tr -d '\r' | sed -n "s/^cmdstat_$1:calls=\([0-9]*\).*/\1/p"; }
 asked_again() { (($(calls 'cluster|nodes') >= ${asked:-0} + $1)); }
-migrate advance --phase 2 --watch 60s --monitor 0s --yes >"$out" 2>"$err" </dev/null &
+{ migrate advance --phase 2 --watch 60s --monitor 0s --yes </dev/null & } >"$out" 2>"$err"
 step=$!
 until_true 20 grep -q 'watching for legacy clients' "$err"
 asked=$(calls 'cluster|nodes')
@@ -81,7 +81,7 @@ holder=$!
 wait_file "$work/held"
 
 # ---- back: Java waits for the token, and for each slot ----------------------------------------------------------
-migrate rollback --phase 1 --yes >"$out" 2>"$err" </dev/null &
+{ migrate rollback --phase 1 --yes </dev/null & } >"$out" 2>"$err"
 step=$!
 until_true 20 grep -q 'Java may not start yet: waiting for 1 token: jobs:a' "$err" || fail "it doesn't wait"
 all_in 1
@@ -93,7 +93,7 @@ expect 0 migrate status
 says '^  old Java class: must not run: the step to phase 1 is not finished'
 says 'advance --phase 2 leads all slots to 2, rollback --phase 1 to 1$'
 # a failover has lost the claim, and another operator has claimed what came back
-migrate rollback --phase 1 --yes >"$out" 2>"$err" </dev/null &
+{ migrate rollback --phase 1 --yes </dev/null & } >"$out" 2>"$err"
 step=$!
 until_true 20 grep -q 'Java may not start yet: waiting for 1 token: jobs:a' "$err" || fail "it doesn't wait"
 at 'tidelock:phase:cluster:{default}' HSET 'tidelock:phase:cluster:{default}' by 'elsewhere 1 operator' >/dev/null

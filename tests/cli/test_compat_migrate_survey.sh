@@ -67,7 +67,7 @@ says '^  tidelock migrate init --namespace default --keys .user:\*. --phase 1 --
 scans() { redis INFO commandstats | sed -n 's/^cmdstat_scan:calls=\([0-9]*\).*/\1/p'; }
 scans_on() { (($(scans) >= from + 2)); } # the first of these two passes is over
 from=$(scans)
-"$tidelock" migrate survey --watch 60s --keys 'seen:*' >"$out" 2>&1 &
+{ "$tidelock" migrate survey --watch 60s --keys 'seen:*' & } >"$out" 2>&1
 pid=$!
 until_true 30 scans_on || fail "it doesn't scan: $(cat "$out")"
 stamp seen:1 600000
@@ -249,7 +249,7 @@ survey --rate 1000
 says '^  read about [0-9]+ of 300[0-9] keys in .*, 1000 a second at most; no MONITOR$'
 says '^  not read: all keys; give more time'
 says 'the scan did not reach all keys in time'
-"$tidelock" migrate survey --watch 60s >"$work/survey" 2>&1 &
+{ "$tidelock" migrate survey --watch 60s & } >"$work/survey" 2>&1
 pid=$!
 is_scanning() { redis CLIENT LIST | grep -q ' cmd=evalsha '; }
 until_true 10 is_scanning || fail "it doesn't scan: $(cat "$work/survey")"

@@ -101,9 +101,9 @@ expect 0 migrate init --namespace four --keys 'cron:*' --phase 1 --yes
 
 # Two at once: one makes it, the other finds it.
 for i in {1..5}; do
-    migrate init --namespace "both$i" --keys a --phase 0 --yes >"$work/a" 2>&1 &
+    { migrate init --namespace "both$i" --keys a --phase 0 --yes & } >"$work/a" 2>&1
     a=$!
-    migrate init --namespace "both$i" --keys b --phase 0 --yes >"$work/b" 2>&1 &
+    { migrate init --namespace "both$i" --keys b --phase 0 --yes & } >"$work/b" 2>&1
     b=$!
     wait_for $a 30
     first=$status
@@ -132,7 +132,7 @@ in_phase 1 1
 redis DEL "$register" "$register:log" >/dev/null
 client one 0 1 600
 redis HSET "$register:clients" long "0 1 600000 $(server_us) 0.1.0 db2 1 slow" >/dev/null
-migrate init --keys 'jobs:*' --yes --phase 1 --lease 1s >"$work/init" 2>&1 &
+{ migrate init --keys 'jobs:*' --yes --phase 1 --lease 1s & } >"$work/init" 2>&1
 init=$!
 until_true 10 is_held "$register" || fail "no register: $(cat "$work/init")"
 redis HSET "$register:clients" long "1 1 600000 $(server_us) 0.1.0 db2 1 slow" >/dev/null

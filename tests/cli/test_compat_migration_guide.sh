@@ -51,12 +51,12 @@ PY
 export socket register
 auto=(--protocol auto --namespace 'cron:[a-z]*=nights' --clock-skew-max 300ms --legacy-delay-max 100ms --legacy-ttl-min 12s -t 10s)
 start_service() {
-    "$tidelock" run "${auto[@]}" --forever cron:mine -- \
-        sh -c "redis-cli -s '$socket' GET cron:mine >>'$work/held'; sleep 1.5" 2>"$work/service" &
+    { "$tidelock" run "${auto[@]}" --forever cron:mine -- \
+        sh -c "redis-cli -s '$socket' GET cron:mine >>'$work/held'; sleep 1.5" & } 2>"$work/service"
     service=$!
 }
 start_service
-"$tidelock" run "${auto[@]}" cron:long -- sleep 1000 2>"$work/long.err" &
+{ "$tidelock" run "${auto[@]}" cron:long -- sleep 1000 & } 2>"$work/long.err"
 long=$!
 wait_file "$work/held" 20
 until_true 20 is_held cron:long || fail "the second service has no lock"

@@ -36,7 +36,7 @@ done
 kill $own && wait $own 2>/dev/null
 
 # ---- when the server keeps too much, it is over ------------------------------------------------------
-"$tidelock" skew --passive=10m --json >"$work/late" 2>"$err" &
+{ "$tidelock" skew --passive=10m --json & } >"$work/late" 2>"$err"
 late=$!
 monitored() { redis CLIENT LIST | grep -q 'flags=O'; }
 until_true 20 monitored || fail "it doesn't begin"

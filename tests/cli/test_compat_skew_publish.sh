@@ -51,7 +51,7 @@ grep -q "the clock of 127.0.0.1:[0-9]* is" "$out" || fail "who: $(cat "$out")"
 expect 0 "$tidelock" agent --forget also-behind
 
 # A server that takes no writes for a while, as it is full: what was published stays, and a watch goes on.
-"$tidelock" skew --publish cron --watch=100ms >"$work/watched" 2>"$work/watch.err" &
+{ "$tidelock" skew --publish cron --watch=100ms & } >"$work/watched" 2>"$work/watch.err"
 watch=$!
 published() { [[ $(field verdict) == WARN ]]; }
 until_true 10 published || fail "the watch publishes nothing: $(redis HGETALL "$key")"

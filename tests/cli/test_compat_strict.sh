@@ -9,7 +9,7 @@ start_server
 redis SETNX held $(($(now_ms) + 600000)) >/dev/null
 redis SET old $(($(now_ms) - 60000)) >/dev/null
 
-redis-cli -s "$socket" MONITOR >"$work/monitor" 2>&1 &
+{ redis-cli -s "$socket" MONITOR & } >"$work/monitor" 2>&1
 wait_file "$work/monitor"
 expect 0 "$tidelock" run "${strict[@]}" free -- true
 expect 75 "$tidelock" run -n "${strict[@]}" held -- true

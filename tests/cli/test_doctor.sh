@@ -187,8 +187,8 @@ copies() {
     behind=$work/replica.sock proxy time:900000 # the replica as others see it
     ahead=$port
     mkdir "$work/replica"
-    redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --loglevel warning \
-        --replicaof no one >"$work/replica.log" 2>&1 &
+    { redis-server --port 0 --unixsocket "$work/replica.sock" --dir "$work/replica" --save '' --loglevel warning \
+        --replicaof no one & } >"$work/replica.log" 2>&1
     replica=$!
     on_replica() { redis-cli -s "$work/replica.sock" "$@" 2>/dev/null; }
     replica_answers() { [[ -n $(on_replica PING) ]]; }
@@ -303,7 +303,7 @@ promises() {
     found replica-clock unseen 'the clocks of other servers: there are more than 20 \| tidelock skew'
 
     # Sentinels, told by what they listen to; a restart that forgets.
-    redis-cli -s "$socket" SUBSCRIBE __sentinel__:hello >"$work/heard" &
+    { redis-cli -s "$socket" SUBSCRIBE __sentinel__:hello & } >"$work/heard"
     until_true 10 grep -q subscribe "$work/heard" || fail "nobody listens"
     examine 1 ''
     found quiet warning 'there are Sentinels \|'

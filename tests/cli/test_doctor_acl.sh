@@ -42,7 +42,7 @@ use_locks() { # options of the protocol
     token=$(cut -d' ' -f1 "$out")
     expect 75 "$tidelock" run -n "$@" "$key" -- true
     expect 1 "$tidelock" check "$@" "$key"
-    "$tidelock" run -w 10m "$@" "$key" -- touch "$work/had$keys" 2>"$work/waits" &
+    { "$tidelock" run -w 10m "$@" "$key" -- touch "$work/had$keys" & } 2>"$work/waits"
     local waiter=$!
     if [[ " $* " != *" --strict "* ]]; then # it listens for the release
         waits() { redis PUBSUB CHANNELS | grep -q tidelock; }

@@ -37,10 +37,10 @@ start_etcd() { # options...
     port=$claimed
     claim_port
     peer=$claimed
-    ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd.$port" --logger zap \
+    { ETCD_UNSUPPORTED_ARCH=arm64 etcd --name m0 --data-dir "$work/etcd.$port" --logger zap \
         --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
         --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-        --initial-cluster "m0=http://127.0.0.1:$peer" "$@" >"$work/etcd.log" 2>&1 &
+        --initial-cluster "m0=http://127.0.0.1:$peer" "$@" & } >"$work/etcd.log" 2>&1
     export TIDELOCK_URL=etcd://127.0.0.1:$port
     until_true 30 etcd_answers || fail "etcd did not start: $(cat "$work/etcd.log")"
 }
@@ -75,14 +75,14 @@ done
 # One line with etcdctl lock, and a command whose lock is broken.
 is_held() { "$tidelock" check "$1" >"$work/checked" 2>&1; (($? == 1)); }
 is_waited_for() { is_held "$1" && grep -q " in the queue" "$work/checked"; }
-etcdctl --endpoints "127.0.0.1:$port" lock --ttl 60 shared -- sh -c "until [ -e '$work/go' ]; do sleep 0.05; done" >"$work/lock" 2>&1 &
+{ etcdctl --endpoints "127.0.0.1:$port" lock --ttl 60 shared -- sh -c "until [ -e '$work/go' ]; do sleep 0.05; done" & } >"$work/lock" 2>&1
 until_true 10 is_held shared || fail "etcdctl has no lock: $(cat "$work/lock" "$work/checked")"
 "$tidelock" run --wait 10m shared -- test -e "$work/go" &
 runner=$!
 until_true 10 is_waited_for shared || fail "nobody waits: $(cat "$work/checked")"
 touch "$work/go"
 wait $runner || fail "not behind etcdctl"
-"$tidelock" run --ttl 10s broken -- sleep 1000 2>"$err" &
+{ "$tidelock" run --ttl 10s broken -- sleep 1000 & } 2>"$err"
 runner=$!
 until_true 10 is_held broken || fail "not held: $(cat "$work/checked")"
 "$tidelock" break --yes broken 2>/dev/null || fail "not broken"
@@ -149,7 +149,7 @@ expect_line 75 'acquire config: blocked by a key that is no contender: config/db
 expect_line 64 'config: not removed, since nobody holds it: it is blocked by .*: config/db, never expires; --force' \
     "$tidelock" break --yes config
 ctl get config/db && grep -q 10.0.0.7 "$work/ctl" || fail "the data is gone"
-"$tidelock" run --wait 10m config -- true 2>"$err" &
+{ "$tidelock" run --wait 10m config -- true & } 2>"$err"
 runner=$!
 until_true 10 eval '"$tidelock" inspect "confi*" >"$out" && grep -q "^config .*blocked by .*config/db" "$out"' || fail "nobody waits: $(cat "$out")"
 "$tidelock" check --json config >"$out"
@@ -190,10 +190,10 @@ learner=$claimed
 claim_port
 of_learner=$claimed
 ctl member add l0 --learner --peer-urls="http://127.0.0.1:$of_learner" || fail "$(cat "$work/ctl")"
-ETCD_UNSUPPORTED_ARCH=arm64 etcd --name l0 --data-dir "$work/learner" --logger zap --initial-cluster-state existing \
+{ ETCD_UNSUPPORTED_ARCH=arm64 etcd --name l0 --data-dir "$work/learner" --logger zap --initial-cluster-state existing \
     --listen-client-urls "http://127.0.0.1:$learner" --advertise-client-urls "http://127.0.0.1:$learner" \
     --listen-peer-urls "http://127.0.0.1:$of_learner" --initial-advertise-peer-urls "http://127.0.0.1:$of_learner" \
-    --initial-cluster "m0=http://127.0.0.1:$peer,l0=http://127.0.0.1:$of_learner" >"$work/learner.log" 2>&1 &
+    --initial-cluster "m0=http://127.0.0.1:$peer,l0=http://127.0.0.1:$of_learner" & } >"$work/learner.log" 2>&1
 until_true 30 eval '"$tidelock" --url "etcd://127.0.0.1:$learner" doctor 2>/dev/null >"$out"; [[ $? == 2 ]] && grep -q "^danger   learner: " "$out"' ||
     fail "the doctor finds a learner fine: $(cat "$out")"
 grep -q "^danger   learner: 127.0.0.1:$learner" "$out" || fail "$(cat "$out")"
@@ -244,7 +244,7 @@ expect_line 77 "127.0.0.1:$port: login: " "$tidelock" --url "etcd://locker:wrong
 # Another HTTP server: each command says which, and the doctor gives the others' status.
 claim_port
 http_port=$claimed
-"$python" - "$http_port" >"$work/http.log" 2>&1 <<'END' &
+{ "$python" - "$http_port" <<'END' & } >"$work/http.log" 2>&1
 import http.server, sys
 class Answer(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"

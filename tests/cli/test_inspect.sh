@@ -206,7 +206,7 @@ for sig in INT TERM; do
     expect 0 "$tidelock" lock -t 10m watched
     read -r token fence <"$out"
     : >"$work/watch"
-    heeding_int "$tidelock" inspect --watch=50ms watched >"$work/watch" 2>"$err" &
+    { heeding_int "$tidelock" inspect --watch=50ms watched & } >"$work/watch" 2>"$err"
     watch=$!
     tables() { (($(grep -c "$1" "$work/watch") >= 2)); }
     until_true 10 tables '^KEY' || fail "no second table: $(cat "$work/watch")"

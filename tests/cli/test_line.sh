@@ -26,7 +26,7 @@ for i in 1 2 3; do
     waiters+=($!)
     until_true 20 standing "$i" || fail "waiter $i doesn't come into the line"
 done
-"$tidelock" lock -w 10m --fair --ttl 10m k >"$work/lock" &
+{ "$tidelock" lock -w 10m --fair --ttl 10m k & } >"$work/lock"
 waiters+=($!)
 until_true 20 standing 4 || fail "lock --fair doesn't come into the line"
 

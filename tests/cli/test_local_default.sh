@@ -78,7 +78,7 @@ done
 TIDELOCK_URL=local: expect 0 "$tidelock" run k -- true
 [[ ! -s $err ]] || fail "it is said though TIDELOCK_URL asks for it"
 expect_line 0 "$one" "$tidelock" run k -- true
-"$tidelock" run --forever -v k -- true 2>"$err" &
+{ "$tidelock" run --forever -v k -- true & } 2>"$err"
 forever=$!
 twice() { (($(grep -c ': acquired' "$err") >= 2)); }
 until_true 30 twice || fail "--forever does not go on"

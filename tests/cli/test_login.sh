@@ -70,7 +70,7 @@ done
 # ---- a file that changes while a lock is held --------------------------------------------------
 redis ACL SETUSER rota on '>hunter2-1' '~*' '&*' '+@all' >/dev/null
 echo hunter2-1 >"$work/rotated"
-"$tidelock" --url "redis://rota@127.0.0.1:$port" --password-file "$work/rotated" run -t 12s kept -- sleep 600 2>"$err" &
+{ "$tidelock" --url "redis://rota@127.0.0.1:$port" --password-file "$work/rotated" run -t 12s kept -- sleep 600 & } 2>"$err"
 run=$!
 is_kept() { [[ -n $(redis GET kept) ]]; }
 logs_in_again() { # what for
@@ -108,9 +108,9 @@ grep -qxF "unix://ann@$work/a@b/r.sock" "$out" || fail "the command sees $(cat "
 
 # ---- nothing is shown -------------------------------------------------------------------------
 # Neither in the list of processes nor in the environment of tidelock and of its command.
-TIDELOCK_PASSWORD=$secret TIDELOCK_URL="redis://ann:annpass7@127.0.0.1:$port" "$tidelock" run -v \
-    --url "redis://hunter2first@127.0.0.1:1" --url=redis://:hunter2second@127.0.0.1:1 --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 600' sh "$work/env" \
-    >"$out" 2>"$err" &
+{ TIDELOCK_PASSWORD=$secret TIDELOCK_URL="redis://ann:annpass7@127.0.0.1:$port" "$tidelock" run -v \
+    --url "redis://hunter2first@127.0.0.1:1" --url=redis://:hunter2second@127.0.0.1:1 --url "redis://:$secret@127.0.0.1:$port/0" k -- sh -c 'env >"$1.tmp"; mv "$1.tmp" "$1"; exec sleep 600' sh "$work/env" & } \
+    >"$out" 2>"$err"
 run=$!
 wait_file "$work/env"
 tr '\0' ' ' <"/proc/$run/cmdline" >"$work/cmdline"

@@ -131,7 +131,7 @@ expect_line 78 'run: --metrics: the name of the file is empty' "$tidelock" run -
 # A named pipe that nobody reads, or nobody reads any more, ends neither a run nor a round.
 mkfifo "$work/pipe"
 expect_line 3 'run: --metrics .*/pipe: nobody reads it' timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- sh -c 'exit 3'
-cat "$work/pipe" >"$work/piped" &
+{ cat "$work/pipe" & } >"$work/piped"
 pid=$!
 exec 9>"$work/pipe" # this waits for the reader
 expect 0 timeout $((50 * slow)) "$tidelock" run --metrics "$work/pipe" k -- true
@@ -210,7 +210,7 @@ grep -qx 'tidelock_agent_up{host="one"} 1' "$out" || fail "to standard output: $
 expect_line 78 'agent: --metrics .*No such file' "$tidelock" agent --once --name one --metrics "$work/none/x"
 expect_line 64 'leave --name' "$tidelock" agent --forget one --metrics "$file"
 
-"$tidelock" agent --name one --every 200ms --metrics "$file" 2>"$work/agent.err" &
+{ "$tidelock" agent --name one --every 200ms --metrics "$file" & } 2>"$work/agent.err"
 pid=$!
 rounds() { (($(number 'tidelock_agent_rounds_total{host="one"}') >= 3)); }
 until_true 20 rounds || fail "agent: $(cat "$file" "$work/agent.err")"

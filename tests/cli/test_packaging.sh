@@ -41,7 +41,7 @@ command_of() { # file, what; in $words
 # ---- compose ---------------------------------------------------------------------------------------
 command_of compose redis
 [[ ${words[0]} == redis-server ]] || fail "the server is ${words[0]}"
-redis-server --port 0 --unixsocket "$socket" --dir "$work" --loglevel warning "${words[@]:1}" >"$work/server.log" 2>&1 &
+{ redis-server --port 0 --unixsocket "$socket" --dir "$work" --loglevel warning "${words[@]:1}" & } >"$work/server.log" 2>&1
 server_pid=$!
 disown
 until_true 30 server_answers || fail "the server doesn't start: $(cat "$work/server.log")"
@@ -50,7 +50,7 @@ export TIDELOCK_URL=unix://$socket
 
 for host in host1 host2 host3; do
     command_of compose $host
-    tidelock "${words[@]}" --name $host >"$work/agent.log" 2>&1 &
+    { tidelock "${words[@]}" --name $host & } >"$work/agent.log" 2>&1
 done
 published() { [[ $(redis ZCARD '{tidelock:agents}') == 3 ]]; }
 until_true 30 published || fail "three agents publish $(redis ZCARD '{tidelock:agents}') clocks: $(cat "$work/agent.log")"

@@ -66,7 +66,7 @@ expect_line 0 'alone: removed; it was resting until' "$tidelock" break --yes alo
 assert_free alone
 
 # A break ends the rest that it has shown, at once for all who want the lock; a later rest stays.
-"$tidelock" lock -t 10m --wait 10m nightly >"$work/next" 2>&1 &
+{ "$tidelock" lock -t 10m --wait 10m nightly & } >"$work/next" 2>&1
 waiter=$!
 is_awaited() {
     if "$tidelock" check --json nightly >"$out"; then fail "it is free"; fi

@@ -10,8 +10,8 @@ redis ACL SETUSER other on '>old' '~*' '&*' '+@all' >/dev/null
 start_run() { # key, user, options...
     local key=$1 user=$2
     shift 2
-    "$tidelock" --url "unix://$user:old@$socket" run -t 10s --json-fd 3 "$@" "$key" -- sleep 600 \
-        3>"$work/json.$key" 2>"$work/err.$key" &
+    { "$tidelock" --url "unix://$user:old@$socket" run -t 10s --json-fd 3 "$@" "$key" -- sleep 600 & } \
+        3>"$work/json.$key" 2>"$work/err.$key"
 }
 is_held() { [[ -n $(redis GET "$1") ]]; }
 

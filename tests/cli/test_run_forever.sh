@@ -11,8 +11,8 @@ has_starts() { (($(starts) >= $1)); }
 # be started, but between what: after the lock was acquired, five minutes before it ends, and before the command looks at the time.
 # Once the lock was renewed, on a slow machine, its end tells nothing of the acquire: 0.
 acquired="if redis.call('HGET', 'tidelock:{k}', 'token') == ARGV[1] then return '0' end local t = redis.call('TIME') return string.format('%.0f', t[1] * 1e6 + t[2] - (300000 - redis.call('PTTL', KEYS[1])) * 1000)"
-"$tidelock" run --forever -t 5m --json-fd 3 k -- sh -c 'echo "$TIDELOCK_FENCE $(redis-cli -s "$2" EVAL "$3" 1 k "$TIDELOCK_TOKEN") $(date +%s%6N)" >>"$1"; exit 3' \
-    sh "$work/starts" "$socket" "$acquired" 3>"$work/json" &
+{ "$tidelock" run --forever -t 5m --json-fd 3 k -- sh -c 'echo "$TIDELOCK_FENCE $(redis-cli -s "$2" EVAL "$3" 1 k "$TIDELOCK_TOKEN") $(date +%s%6N)" >>"$1"; exit 3' \
+    sh "$work/starts" "$socket" "$acquired" & } 3>"$work/json"
 run=$!
 until_true 15 has_starts 3 || fail "the command was started $(starts) times"
 kill -TERM $run
@@ -44,7 +44,7 @@ rm -f "$work/starts"
 for name in a b; do
     ttl=1m
     if [[ $name == b ]]; then ttl=10s; fi # so long its command lives after the server
-    "$tidelock" run --forever -t $ttl k -- sh -c 'echo "$2 $$" >>"$1"; exec sleep 600' sh "$work/starts" $name 2>"$work/$name.err" &
+    { "$tidelock" run --forever -t $ttl k -- sh -c 'echo "$2 $$" >>"$1"; exec sleep 600' sh "$work/starts" $name & } 2>"$work/$name.err"
     eval "$name=\$!"
     until_true 10 has_starts 1 || fail "nobody leads"
 done

@@ -31,7 +31,7 @@ sleep 600
 S
 start_tree() { # $run, and the pids of what runs
     rm -f "$work/pids"
-    "$tidelock" run -t 10s k -- sh "$work/tree" "$work/pids" 2>"$err" &
+    { "$tidelock" run -t 10s k -- sh "$work/tree" "$work/pids" & } 2>"$err"
     run=$!
     until_true 20 has_pids 5 || depth=1 fail "the command did not start all"
 }
@@ -39,8 +39,8 @@ start_tree() { # $run, and the pids of what runs
 # ---- a loss ends all of it, and nothing else ----------------------------------------------------
 # A child that was there before, as the shell has started it that then became tidelock, is none of the command's.
 rm -f "$work/pids"
-bash -c 'sleep 600 & echo $! >"$1"; shift; exec "$@"' bash "$work/bystander" \
-    "$tidelock" run -t 10s k -- sh "$work/tree" "$work/pids" 2>"$err" &
+{ bash -c 'sleep 600 & echo $! >"$1"; shift; exec "$@"' bash "$work/bystander" \
+    "$tidelock" run -t 10s k -- sh "$work/tree" "$work/pids" & } 2>"$err"
 run=$!
 until_true 20 has_pids 5 || fail "the command did not start all"
 redis DEL k >/dev/null
@@ -52,7 +52,7 @@ kill "$(cat "$work/bystander")"
 
 # So does --max-hold.
 rm -f "$work/pids"
-"$tidelock" run --max-hold 6s k -- sh "$work/tree" "$work/pids" 2>"$err" &
+{ "$tidelock" run --max-hold 6s k -- sh "$work/tree" "$work/pids" & } 2>"$err"
 run=$!
 wait_for $run 60
 has_pids 1 || fail "the command did not start"

@@ -49,8 +49,8 @@ begin() { # manner options...
     shift
     for _ in 1 2 3 4 5; do
         rm -f "$work/log" "$work/json"
-        "${shared[@]}" "$tidelock" run -t "$ttl"ms --json-fd 3 "$@" k -- \
-            "${within[@]}" "$python" "$work/worker" "$work/log" "$manner" 3>"$work/json" 2>"$told" &
+        { "${shared[@]}" "$tidelock" run -t "$ttl"ms --json-fd 3 "$@" k -- \
+            "${within[@]}" "$python" "$work/worker" "$work/log" "$manner" & } 3>"$work/json" 2>"$told"
         run=$!
         until_true 20 began || break
         if is_at_work; then return; fi
@@ -128,9 +128,9 @@ lose STOP polite --on-lost kill
 
 # continue: it runs on, and the status is 74 all the same.
 rm -f "$work/log"
-"$tidelock" run -v -t 1s --on-lost continue k -- \
+{ "$tidelock" run -v -t 1s --on-lost continue k -- \
     sh -c 'echo >"$1"; until [ -e "$2" ]; do sleep 0.05; done; echo >"$3"; exit 5' \
-    sh "$work/log" "$work/go" "$work/went_on" 2>"$err" &
+    sh "$work/log" "$work/go" "$work/went_on" & } 2>"$err"
 run=$!
 wait_file "$work/log"
 stop_server STOP
@@ -238,8 +238,8 @@ ttl=12000
 for options in --forever '--once-per 1h --on-failure rest'; do
     rm -f "$work/pids" "$work/json"
     # shellcheck disable=SC2086
-    "$tidelock" run $options -t "$ttl"ms --json-fd 3 k -- sh -c 'sleep 600 & echo "$! $PPID $TIDELOCK_TOKEN" >"$1"; wait' sh "$work/pids" \
-        3>"$work/json" 2>"$err" &
+    { "$tidelock" run $options -t "$ttl"ms --json-fd 3 k -- sh -c 'sleep 600 & echo "$! $PPID $TIDELOCK_TOKEN" >"$1"; wait' sh "$work/pids" & } \
+        3>"$work/json" 2>"$err"
     run=$!
     wait_file "$work/pids"
     read -r inner supervisor token <"$work/pids"
@@ -260,7 +260,7 @@ for options in --forever '--once-per 1h --on-failure rest'; do
 done
 # The same while what the command has left is ended with it.
 rm -f "$work/pids"
-"$tidelock" run --max-hold 3s -t 20s k -- sh -c 'sh -c "trap \"\" TERM; echo \$\$ $PPID $$ $TIDELOCK_TOKEN >$1; exec sleep 600" & wait' sh "$work/pids" 2>"$err" &
+{ "$tidelock" run --max-hold 3s -t 20s k -- sh -c 'sh -c "trap \"\" TERM; echo \$\$ $PPID $$ $TIDELOCK_TOKEN >$1; exec sleep 600" & wait' sh "$work/pids" & } 2>"$err"
 run=$!
 wait_file "$work/pids"
 read -r inner supervisor outer token <"$work/pids"

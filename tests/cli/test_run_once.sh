@@ -134,12 +134,12 @@ await_waiters() { until_true 30 has_waiters "$1" || depth=1 fail "nobody waits: 
 has_waiters() { (($(redis ZCARD 'tidelock:{s}:line') == $1)); }
 first() { # text of a shell, options of run...
     rm -f "$work"/{first,go}
-    "$tidelock" run "${@:2}" -t $ttl --once-per 1h s -- sh -c ": >$work/first; until [ -e $work/go ]; do sleep 0.05; done; $1" 2>"$work/first.err" &
+    { "$tidelock" run "${@:2}" -t $ttl --once-per 1h s -- sh -c ": >$work/first; until [ -e $work/go ]; do sleep 0.05; done; $1" & } 2>"$work/first.err"
     first=$!
     until_true 30 test -e "$work/first" || fail "the first does not begin"
 }
 second() { # options of run...
-    "$tidelock" run -w 10m --once-per 1h "$@" s -- echo had >"$work/second" 2>"$work/second.err" &
+    { "$tidelock" run -w 10m --once-per 1h "$@" s -- echo had & } >"$work/second" 2>"$work/second.err"
     second=$!
 }
 # It succeeds: all that wait end at once, also those behind the first three of the queue, which alone the server notifies.

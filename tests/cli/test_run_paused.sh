@@ -41,7 +41,7 @@ begin() { # options of run
     page 1 1
     rm -f "$work/enough"
     : >"$work/parent" && : >"$work/child"
-    LD_PRELOAD="$work/vmclock.so" VMCLOCK_FILE="$work/page" "$tidelock" run -v -t 60s "$@" k -- "$python" "$work/worker" "$work" >"$out" 2>"$err" &
+    { LD_PRELOAD="$work/vmclock.so" VMCLOCK_FILE="$work/page" "$tidelock" run -v -t 60s "$@" k -- "$python" "$work/worker" "$work" & } >"$out" 2>"$err"
     run=$!
     goes_on
 }

@@ -164,7 +164,7 @@ until(free, "the lock outlives a hang-up")
 PY
 begin() { # shell: its pid is in the variable of this name
     mkdir "$work/$1"
-    timeout -k 5 $((500 * slow)) "$python" "$work/shells.py" "$1" "$tidelock" "$work/$1" $slow >"$work/$1.out" 2>&1 &
+    { timeout -k 5 $((500 * slow)) "$python" "$work/shells.py" "$1" "$tidelock" "$work/$1" $slow & } >"$work/$1.out" 2>&1
     printf -v "$1" %s $!
 }
 shells=()

@@ -21,7 +21,7 @@ PY
 
 begin() { # command...: under the lock, in the background; $run is the pid
     rm -f "$work/log"
-    "$tidelock" run -t "$ttl" k -- "$@" >"$out" 2>"$err" &
+    { "$tidelock" run -t "$ttl" k -- "$@" & } >"$out" 2>"$err"
     run=$!
     wait_file "$work/log"
 }

@@ -63,7 +63,7 @@ wait_for $waiter 10
 hold k 600
 for s in TERM:143 HUP:129 INT:130 QUIT:131; do
     # A shell ignores INT and QUIT for its background jobs: set them back.
-    env --default-signal=INT,QUIT "$tidelock" run k -- echo never >"$out" 2>"$err" &
+    { env --default-signal=INT,QUIT "$tidelock" run k -- echo never & } >"$out" 2>"$err"
     waiter=$!
     await_waiter
     kill "-${s%:*}" $waiter

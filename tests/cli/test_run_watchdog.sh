@@ -18,7 +18,7 @@ begin() { # options of run... -- text of a shell
     while [[ $1 != -- ]]; do options+=("$1") && shift; done
     rm -f "$work"/{risk,done,env,json}
     : >"$err" # at once: what the last run has said is not taken for this one's
-    "$tidelock" run -v --json-fd 3 "${options[@]}" k -- sh -c "$2" 3>"$work/json" 2>"$err" &
+    { "$tidelock" run -v --json-fd 3 "${options[@]}" k -- sh -c "$2" & } 3>"$work/json" 2>"$err"
     run=$!
 }
 ends() { # status
@@ -94,7 +94,7 @@ while True:
     for fd in fds:
         os.close(fd)
 PY
-"$python" "$work/outer" "$work/outer.sock" >"$work/outer.log" &
+{ "$python" "$work/outer" "$work/outer.sock" & } >"$work/outer.log"
 until_true 30 test -S "$work/outer.sock" || fail "no socket around"
 cat >"$work/service" <<'PY'
 import ctypes, os, sys
@@ -121,7 +121,7 @@ until_true 30 test -S "$work/deaf.sock" || fail "no socket around that hangs"
 expect 0 env NOTIFY_SOCKET="$work/deaf.sock" WATCHDOG_USEC=5000000 "$tidelock" run --watchdog 1h k -- "$tidelock" alive
 passed() { cut -d' ' -f"${1:-3-}" "$work/outer.log"; }
 if "$python" -c 'import ctypes; ctypes.CDLL("libsystemd.so.0")' 2>/dev/null; then
-    env NOTIFY_SOCKET="$work/outer.sock" "$tidelock" run -v --watchdog 1h k -- "$python" "$work/service" 3600000000 2>"$err" &
+    { env NOTIFY_SOCKET="$work/outer.sock" "$tidelock" run -v --watchdog 1h k -- "$python" "$work/service" 3600000000 & } 2>"$err"
     run=$!
     ends 0
     until_true 30 grep -q STOPPING=1 "$work/outer.log" || fail "the last message does not come"
@@ -213,9 +213,9 @@ says 'k: stalled: no sign of life for 2.0 s \(a renewal' || fail "a command that
 if unshare -n sh -c 'echo 512 >/proc/sys/net/unix/max_dgram_qlen' 2>/dev/null; then
     rm -f "$work"/{risk,done,env}
     # shellcheck disable=SC2016 # the inner shell's
-    unshare -n sh -c 'echo 512 >/proc/sys/net/unix/max_dgram_qlen; exec "$tidelock" run --watchdog 1h k -- sh -c "
+    { unshare -n sh -c 'echo 512 >/proc/sys/net/unix/max_dgram_qlen; exec "$tidelock" run --watchdog 1h k -- sh -c "
         echo >$work/env; until [ -e $work/risk ]; do sleep 0.05; done
-        \"$python\" $work/send $(seq -s " " -f STATUS=%g 200) WATCHDOG_USEC=7; : >$work/done"' 2>"$err" &
+        \"$python\" $work/send $(seq -s " " -f STATUS=%g 200) WATCHDOG_USEC=7; : >$work/done"' & } 2>"$err"
     run=$!
     until_true 30 has_file "$work/env" || fail "the command does not begin"
     kill -STOP "$run"

@@ -83,7 +83,7 @@ expect 0 "$tidelock" doctor --quiet 31s
 grep -q '^note .*failover: no two clients hold a lock at once in a failover' "$out" || fail "doctor --quiet: $(cat "$out")"
 
 # An agent that goes on publishes at the next master.
-"$tidelock" agent --every 200ms --name steady 2>"$work/agent" &
+{ "$tidelock" agent --every 200ms --name steady & } 2>"$work/agent"
 agent=$!
 record() { of "$(named)" GET '{tidelock:agents}:steady'; }
 has_record() { [[ -n $(record) ]]; }

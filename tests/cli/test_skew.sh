@@ -195,8 +195,8 @@ set_clock() { echo "$1" >"$work/clock.new" && mv "$work/clock.new" "$work/clock"
 lasting() { # name, then the environment of an agent
     local name=$1
     shift
-    env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 "$@" \
-        "$tidelock" agent -v --every 1s --name "$name" 2>"$work/$name.err" &
+    { env LD_PRELOAD="$faketime" FAKETIME_DONT_FAKE_MONOTONIC=1 "$@" \
+        "$tidelock" agent -v --every 1s --name "$name" & } 2>"$work/$name.err"
 }
 set_clock +0.350
 lasting moving FAKETIME_TIMESTAMP_FILE="$work/clock" FAKETIME_NO_CACHE=1

@@ -69,8 +69,8 @@ allow 127.0.0.0/8
 corrtimeratio 1
 maxslewrate 200000"
     } >"$work/host$n.conf"
-    (exec env ${libs:+LD_LIBRARY_PATH="$libs"} "$work/chronyd" -x -U -u "$(id -un)" -d -f "$work/host$n.conf") \
-        >"$work/host$n.log" 2>&1 &
+    { (exec env ${libs:+LD_LIBRARY_PATH="$libs"} "$work/chronyd" -x -U -u "$(id -un)" -d -f "$work/host$n.conf") & } \
+        >"$work/host$n.log" 2>&1
     pid_of[n]=$!
 }
 declare -a pid_of
@@ -86,12 +86,12 @@ host 3 < <(source_of offset 0.250)
 host 4 < <(source_of offset -0.250)
 host 5 < <(source_of)
 host 6 <<<"server 127.77.0.11 port $port" # never heard of anybody: leap 3, stratum 0
-"$python" -c '
+{ "$python" -c '
 import signal, socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("127.77.0.10", int(sys.argv[1])))
 print("bound", flush=True)
-signal.pause()' "$port" >"$work/deaf" 2>/dev/null & # a port that is never read
+signal.pause()' "$port" & } >"$work/deaf" 2>/dev/null # a port that is never read
 wait_file "$work/deaf"
 for n in 3:0.25 4:-0.25 5:0; do
     until_true 240 settled "${n%:*}" "${n#*:}" || fail "host ${n%:*} does not settle: $(tracking "${n%:*}") $(cat "$work/host${n%:*}.log")"

@@ -77,7 +77,7 @@ expect 1 "$tidelock" skew --output "$work/link"
 [[ -L $work/link ]] || fail "--output replaces a link"
 grep -q '^WARN' "$work/real" || fail "--output does not follow a link"
 mkfifo "$work/pipe"
-cat "$work/pipe" >"$work/piped" &
+{ cat "$work/pipe" & } >"$work/piped"
 reader=$!
 expect 1 "$tidelock" skew --output "$work/pipe"
 wait_for $reader 10
@@ -101,7 +101,7 @@ said() { (($(grep -c "$1" "$work/watch") >= $2)); }
 rm -f "$log"
 for sig in INT TERM; do
     : >"$work/watch" # or what the one before said is read
-    heeding_int "$tidelock" skew --watch=20ms --log "$log" >"$work/watch" 2>"$err" &
+    { heeding_int "$tidelock" skew --watch=20ms --log "$log" & } >"$work/watch" 2>"$err"
     watch=$!
     until_true 10 said '^WARN: ' 3 || fail "no third round: $(cat "$work/watch")"
     grep -qE '^20[0-9-]+ [0-9:]+ UTC$' "$work/watch" || fail "no time: $(head -n 3 "$work/watch")"
@@ -115,7 +115,7 @@ for sig in INT TERM; do
 done
 (($(lines) >= 6)) || fail "a watch logs each round"
 # One object a line; and a server that goes away is a round like others.
-heeding_int "$tidelock" skew --watch=20ms --json >"$work/watch" 2>"$err" &
+{ heeding_int "$tidelock" skew --watch=20ms --json & } >"$work/watch" 2>"$err"
 watch=$!
 until_true 10 said '"verdict":"WARN"' 2 || fail "no second round: $(cat "$work/watch")"
 stop_server

@@ -116,7 +116,7 @@ until_true 10 is_safe || fail "no agent: $(cat "$out" "$err")"
 kill -KILL $pid
 wait_for $pid 10 2>/dev/null
 until_true 10 is_missing || fail "a killed agent's host is not missed: $(cat "$out")"
-"$tidelock" agent --name app2 --every 2s 2>"$work/agent.err" &
+{ "$tidelock" agent --name app2 --every 2s & } 2>"$work/agent.err"
 pid=$!
 until_true 10 is_safe || fail "it does not come back: $(cat "$out")"
 [[ ! -s $work/agent.err ]] || fail "it takes its own record for another's: $(cat "$work/agent.err")"

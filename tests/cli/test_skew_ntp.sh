@@ -10,7 +10,7 @@ if "$python" -c 'import socket; socket.socket(socket.AF_INET6, socket.SOCK_DGRAM
 fi
 mkfifo "$work/end"
 : >"$work/peer"
-"$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" >"$work/peer" 2>"$work/peer.err" &
+{ "$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" & } >"$work/peer" 2>"$work/peer.err"
 peer=$!
 exec 7>"$work/end"
 has_ports() { [[ $(wc -l <"$work/peer") -ge ${#modes[@]} ]]; }
@@ -72,14 +72,14 @@ done
 modes=(kiss good)
 peer_again() {
     : >"$work/peer" # at once: what the one before has left is none of its ports
-    "$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" >"$work/peer" 2>"$work/peer.err" &
+    { "$python" "$here/tests/cli/ntp_peer.py" "${modes[@]}" <"$work/end" & } >"$work/peer" 2>"$work/peer.err"
     peer=$!
     exec 7>"$work/end"
     until_true 10 has_ports || depth=1 fail "the peer did not start again: $(cat "$work/peer.err")"
 }
 peer_again
 : >"$work/rounds"
-"$tidelock" skew --json --watch=100ms --ntp "$(place kiss)" --ntp "$(place good)" >"$work/rounds" 2>"$work/rounds.err" 7>&- &
+{ "$tidelock" skew --json --watch=100ms --ntp "$(place kiss)" --ntp "$(place good)" 7>&- & } >"$work/rounds" 2>"$work/rounds.err"
 watch=$!
 rounds() { [[ $(grep -c '"status":"refused"' "$work/rounds") -ge 4 && $(grep -c '"samples":[23],"status":"ok"' "$work/rounds") -ge 4 ]]; }
 until_true 120 rounds || fail "the watch: $(head -c 2000 "$work/rounds") $(cat "$work/rounds.err")"

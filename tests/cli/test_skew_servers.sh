@@ -16,8 +16,8 @@ start() { # number, options of redis-server
     local n=$1
     shift
     mkdir -p "$work/s$n"
-    redis-server --port "${port[n]}" --bind 127.0.0.1 --dir "$work/s$n" --save '' --appendonly no --loglevel warning "$@" \
-        >"$work/s$n/log" 2>&1 &
+    { redis-server --port "${port[n]}" --bind 127.0.0.1 --dir "$work/s$n" --save '' --appendonly no --loglevel warning "$@" & } \
+        >"$work/s$n/log" 2>&1
     pid_of[n]=$!
     until_true 15 pongs "$n" || fail "server $n did not start: $(cat "$work/s$n/log")"
 }
@@ -61,7 +61,7 @@ grep -q '"name":"elsewhere","instrument":"agent","offset_ms":null,[^}]*"status":
     fail "an agent of another server: $(cat "$out")"
 
 # ---- one whose clock is off: it may judge tomorrow -------------------------------------------------------
-"$python" "$here/tests/cli/late_redis.py" "${port[3]}" 5000000 "${port[0]}" >"$work/late" 2>&1 &
+{ "$python" "$here/tests/cli/late_redis.py" "${port[3]}" 5000000 "${port[0]}" & } >"$work/late" 2>&1
 late=$!
 wait_file "$work/late"
 expect 2 "$tidelock" skew --servers="$(at 3)" --json
@@ -79,7 +79,7 @@ echo "port ${port[4]}
 bind 127.0.0.1
 dir $work/sentinel
 sentinel monitor main 127.0.0.1 ${port[0]} 1" >"$work/sentinel/conf"
-redis-server "$work/sentinel/conf" --sentinel >"$work/sentinel/log" 2>&1 &
+{ redis-server "$work/sentinel/conf" --sentinel & } >"$work/sentinel/log" 2>&1
 pid_of[4]=$!
 knows_replicas() { [[ $(rediss 4 SENTINEL MASTER main | grep -A1 '^num-slaves$' | tail -1) == 2 ]]; }
 until_true 30 knows_replicas || fail "the Sentinel knows nobody: $(cat "$work/sentinel/log")"

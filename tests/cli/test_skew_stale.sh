@@ -52,7 +52,7 @@ for d in 59s 31d; do expect_line 64 '1m to 30d' "$tidelock" skew --format html -
 made() { [[ -s $page ]] && grep -q '</html>' "$page"; }
 watched() { # pause; the page comes into $page
     rm -f "$page"
-    "$tidelock" skew --format html --output "$page" --watch="$1" 2>"$err" &
+    { "$tidelock" skew --format html --output "$page" --watch="$1" & } 2>"$err"
     watcher=$!
     until_true 20 made || fail "no page"
     kill -TERM $watcher

@@ -7,7 +7,7 @@ open_port
 server=$port
 claim_port
 port=$claimed
-"$python" "$here/tests/cli/trips_proxy.py" "$port" "$server" >"$work/trips" 2>&1 &
+{ "$python" "$here/tests/cli/trips_proxy.py" "$port" "$server" & } >"$work/trips" 2>&1
 wait_file "$work/trips"
 counted() { sed 1d "$work/trips"; }
 # Once without: the server learns the scripts.

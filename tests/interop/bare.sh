@@ -42,7 +42,7 @@ constant_is_named() {
 # The second holder is the peer itself, which two processes of it would do alike. The job is renewed within a second.
 late_peer_robs_tidelock() {
     peer_takes $SHORT_MS
-    "$tidelock" run -w ${STEP_S}s -t ${SHORT_MS}ms $KEY -- sleep $STEP_S 2>"$work/run" &
+    { "$tidelock" run -w ${STEP_S}s -t ${SHORT_MS}ms $KEY -- sleep $STEP_S & } 2>"$work/run"
     until_true $((2 * STEP_S)) has_changed || fail "tidelock run doesn't lock"
     peer 'done' release
     peer 'ok ?*' acquire $KEY $LONG_MS 0

@@ -10,10 +10,10 @@ start_etcd() {
     local i peer
     for ((i = 0; i < 20; i++)); do
         port=$((20000 + RANDOM % 10000)) peer=$((30000 + RANDOM % 2000))
-        ETCD_UNSUPPORTED_ARCH=arm64 "${dies_with_us[@]}" etcd --name m0 --data-dir "$work/etcd$i" --logger zap \
+        { ETCD_UNSUPPORTED_ARCH=arm64 "${dies_with_us[@]}" etcd --name m0 --data-dir "$work/etcd$i" --logger zap \
             --listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
             --listen-peer-urls "http://127.0.0.1:$peer" --initial-advertise-peer-urls "http://127.0.0.1:$peer" \
-            --initial-cluster "m0=http://127.0.0.1:$peer" >"$work/etcd.log" 2>&1 &
+            --initial-cluster "m0=http://127.0.0.1:$peer" & } >"$work/etcd.log" 2>&1
         server_pid=$!
         disown
         until_true 20 etcd_answers_or_gone

@@ -29,8 +29,8 @@ start_tcp_server() {
     local i
     for ((i = 0; i < 20; i++)); do
         port=$((20000 + RANDOM % 10000))
-        "${dies_with_us[@]}" redis-server --bind 127.0.0.1 --port $port --unixsocket "$socket" --dir "$work" \
-            --save '' --appendonly no --loglevel warning >"$work/server.log" 2>&1 &
+        { "${dies_with_us[@]}" redis-server --bind 127.0.0.1 --port $port --unixsocket "$socket" --dir "$work" \
+            --save '' --appendonly no --loglevel warning & } >"$work/server.log" 2>&1
         server_pid=$!
         disown
         until_true 10 answers_or_gone

@@ -157,10 +157,10 @@ in_line() { [[ $(redis ZCARD $LINE) == "$1" ]]; }
 line_follows_release() {
     local first
     peer_takes $LONG_MS
-    "$tidelock" lock --fair $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/first" &
+    { "$tidelock" lock --fair $KEY -t ${LONG_MS}ms -w ${STEP_S}s & } >"$work/first"
     first=$!
     until_true $STEP_S in_line 1 || fail "the first of tidelock's is not in line"
-    "$tidelock" lock --fair $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/waiter" &
+    { "$tidelock" lock --fair $KEY -t ${LONG_MS}ms -w ${STEP_S}s & } >"$work/waiter"
     waiter=$!
     until_true $STEP_S in_line 2 || fail "the second of tidelock's is not in line"
     peer busy acquire $KEY $LONG_MS 0

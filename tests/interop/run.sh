@@ -87,7 +87,7 @@ run_peer() { # name language library argument
     0)
         "program_$2" "$1" "$4"
         for of in $(promises_of "$1"); do
-            promises "$1" "$of" >"$work/$1.$of" 2>&1 &
+            { promises "$1" "$of" & } >"$work/$1.$of" 2>&1
         done
         wait
         for of in $(promises_of "$1"); do cat "$work/$1.$of"; done
@@ -163,13 +163,13 @@ for i in "${!rows[@]}"; do
     *) programs+=("$into/bin/$name") ;;
     esac
 done
-together "all of them" start_tcp_server contest "${programs[@]}" >"$work/together" &
+{ together "all of them" start_tcp_server contest "${programs[@]}" & } >"$work/together"
 wait $!
 report "$work/together"
-together "all of them, and tidelock in phase 1" start_in_phase_1 contest "${programs[@]}" >"$work/together" &
+{ together "all of them, and tidelock in phase 1" start_in_phase_1 contest "${programs[@]}" & } >"$work/together"
 wait $!
 report "$work/together"
-together "all of them at etcd" start_etcd etcd_contest "${at_etcd[@]}" >"$work/together" &
+{ together "all of them at etcd" start_etcd etcd_contest "${at_etcd[@]}" & } >"$work/together"
 wait $!
 report "$work/together"
 

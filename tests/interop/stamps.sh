@@ -77,7 +77,7 @@ peer_is_kept_out_by_rest() {
 tidelock_follows_release() {
     lives $LONG_MS
     peer_takes $LONG_MS
-    "$tidelock" lock "${bridge[@]}" -w ${STEP_S}s $KEY >"$work/waiter" &
+    { "$tidelock" lock "${bridge[@]}" -w ${STEP_S}s $KEY & } >"$work/waiter"
     waiter=$!
     expect 75 "$tidelock" lock "${bridge[@]}" $KEY
     [[ ! -s $work/waiter ]] || fail "tidelock has a lock that the peer holds"

@@ -11,7 +11,7 @@ tidelock_has_it() { [[ $(redis GET $KEY) == "$token" ]] || fail "the key doesn't
 tidelock_releases() { expect 0 "$tidelock" unlock $KEY "$token"; }
 # In the background, until tidelock_got: with its output in $work/waiter.
 tidelock_waits() {
-    "$tidelock" lock $KEY -t ${LONG_MS}ms -w ${STEP_S}s >"$work/waiter" &
+    { "$tidelock" lock $KEY -t ${LONG_MS}ms -w ${STEP_S}s & } >"$work/waiter"
     waiter=$!
     until_true $STEP_S somebody_listens || fail "tidelock doesn't wait"
     [[ ! -s $work/waiter ]] || fail "tidelock has a lock that the peer holds"

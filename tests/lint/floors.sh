@@ -135,6 +135,12 @@ while read -r place what; do
     [[ $what != *.c ]] || complain "$place" "a test links what it tests, and includes headers only"
 done < <(includes "${tests[@]}")
 
+# What runs in the background opens its files at some time. Whoever reads them before finds what an earlier command wrote.
+mapfile -t scripts < <(find tests/cli tests/java tests/interop -name '*.sh' 2>/dev/null | sort)
+while IFS=: read -r file line _; do
+    complain "$file:$line" 'let the test itself empty the file: { command & } >"$out"'
+done < <(grep -nE '(^|[[:space:]])[0-9]?>"?\$(out|err|work)\b.*[^&]&([[:space:]]+#.*)?$' "${scripts[@]}" /dev/null | grep -v '& }')
+
 # ---- the top level ----------------------------------------------------------------------------
 for f in $(git ls-files 2>/dev/null | sed 's,/.*,,' | sort -u); do
     case $f in

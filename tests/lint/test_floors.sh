@@ -70,6 +70,8 @@ bites tools/main.c "static int f(int a,\n             int b) {\n$long}" 'more th
 bites tests/unit/test_x.c 'const struct CMUnitTest t[] = {cmocka_unit_test(test_x)};' 'registered by TEST'
 bites tests/unit/test_x.c 'int main(void) { return cmocka_run_group_tests(t, 0, 0); }' 'registered by TEST'
 bites tests/unit/test_x.c '#include "ground/glob.c"' 'headers only'
+bites tests/cli/test_x.sh 'migrate advance >"$out" 2>"$err" </dev/null &\nstep=$!' 'itself empty the file'
+bites tests/cli/test_x.sh 'waits k \\\\\n    3>"$work/json" & # the second' 'itself empty the file'
 bites src/client/client.c 'int f(void) { strcpy(a, b); }' 'bounded'
 bites src/client/client.c 'int f(void) { return fork(); }' 'makes a process'
 
@@ -81,6 +83,7 @@ passes src/transport/local/local_launch.c 'int f(void) { sigaction(1, 0, 0); ret
 passes src/ground/clock.c 'int f(void) { return clock_gettime(0, 0); }'
 passes tools/legacy/skew_stamp.c '#include "dialect/dialect.h"'
 passes src/client/client.c "int f(void) {\n${long#*g();\\n}}\n\nint h(void) {\n    g();\n}"
+passes tests/cli/test_x.sh '{ migrate advance & } >"$out" 2>"$err"\nredis MONITOR >>"$work/monitor" &\nlooks >"$out" && step=$!'
 passes tests/unit/test_x.c '#include "tests.h"\nTEST(x) { }'
 
 exit $failed
