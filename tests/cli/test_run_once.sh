@@ -73,7 +73,7 @@ redis DEL list hash set redisson >/dev/null
 # Who doesn't know that it is to run once is not told that it is done.
 rested="^tidelock: nightly: it rests; released by true on $me .* ago; free again in 23 h [0-9]+ min\$"
 expect_line 75 "$rested" "$tidelock" run -n nightly -- echo again
-expect_line 75 "$rested" "$tidelock" run -w 100ms nightly -- echo again
+expect_line 75 "$rested" "$tidelock" run -w 3s nightly -- echo again
 expect_line 75 "$rested" "$tidelock" lock nightly
 expect 75 "$tidelock" run --once-per 1d --json-fd 3 nightly -- true 3>"$work/json"
 json_has "$work/json" state resting
